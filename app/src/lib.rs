@@ -1,3 +1,4 @@
-//! The command line: arguments in, text out.
+//! The command line: arguments in, text out; and the screen, which it opens on a terminal.
 
 pub mod cli;
+mod screen;

@@ -34,7 +34,7 @@ const MODULES: [(&str, Rules); 5] = [
             ("config", &["graph", "isolation", "names", "run", "secrets", "spec"]),
             ("devcontainer", &["config"]),
             ("prompt", &["design", "excerpt", "graph", "ids", "markdown", "run", "spec"]),
-            ("view", &["cost", "excerpt", "graph", "ids", "isolation", "names", "run", "secrets"]),
+            ("view", &["cost", "excerpt", "graph", "ids", "isolation", "names", "plan", "run", "secrets"]),
             ("charter", &["config", "markdown"]),
             ("estimate", &["config", "cost", "graph", "ids", "plan", "run", "spec"]),
         ],
@@ -85,7 +85,7 @@ const MODULES: [(&str, Rules); 5] = [
         ],
     ),
     ("setup", &[("planning", &[]), ("init", &["planning"])]),
-    ("app", &[("cli", &[])]),
+    ("app", &[("screen", &[]), ("cli", &["screen"])]),
 ];
 
 /// Names that only these modules may use, outside their tests. Files are read through `bounded`; what is below `/proc` needs

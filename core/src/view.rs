@@ -3,15 +3,18 @@
 mod blockers;
 mod next;
 mod planned;
+mod remaining;
+mod spec;
 
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-pub use self::blockers::{Blocker, answer_to, approval_command};
+pub use self::blockers::{Blocker, Blockers, answer_to, approval_command};
 pub use self::next::{Next, Step};
 pub use self::planned::PlannedView;
+pub use self::spec::SpecView;
 use crate::cost::Cost;
 use crate::ids::{Attempt, Level, Oid, TaskId, Time, WorkerId};
 use crate::isolation::Isolation;
@@ -37,9 +40,18 @@ fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S
     serializer.serialize_f64(duration.as_millis() as f64 / 1000.0)
 }
 
+fn seconds_if_known<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    match duration {
+        Some(duration) => seconds(duration, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct RunView {
     pub feature: String,
+    /// Number of the latest event, counted from 1.
+    pub seq: u64,
     pub status: &'static str,
     /// Paused by a user while a process drives it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -58,8 +70,13 @@ pub struct RunView {
     #[serde(flatten)]
     pub cost: Cost,
     pub planning: Cost,
+    /// Cost at which nothing more is launched.
+    pub budget_usd: Option<f64>,
+    /// Attempts that a task gets before it is blocked.
+    pub max_attempts: u32,
     /// What keeps the run from continuing.
-    pub blockers: Vec<Blocker>,
+    #[serde(flatten)]
+    pub blockers: Blockers,
     pub base_branch: String,
     /// Branch that levels land on, as a full ref name.
     pub landing_branch: String,
@@ -71,6 +88,10 @@ pub struct RunView {
     #[serde(rename = "elapsed_seconds", serialize_with = "seconds")]
     #[schemars(with = "f64")]
     pub elapsed: Duration,
+    /// Time until the end by what the tasks took so far, compared with their estimates; `None` if that cannot be told.
+    #[serde(rename = "remaining_seconds", serialize_with = "seconds_if_known")]
+    #[schemars(with = "Option<f64>")]
+    pub remaining: Option<Duration>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breaker: Option<String>,
     /// Set while launches wait for the API limit to reset.
@@ -153,6 +174,8 @@ pub struct TaskView {
     /// Paths that the latest attempt changed without owning them.
     pub strays: Vec<String>,
     pub dependencies: Vec<TaskId>,
+    #[serde(flatten)]
+    pub spec: SpecView,
     pub attempts: Vec<AttemptView>,
 }
 
@@ -184,6 +207,19 @@ pub struct AttemptView {
     pub strays: Vec<String>,
     pub warnings: Vec<String>,
     pub wip: Option<Oid>,
+    /// The agent that made it, by its name in the configuration, once it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Time that the verification which passed took.
+    #[serde(
+        rename = "verification_seconds",
+        serialize_with = "seconds_if_known",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Option<f64>")]
+    pub verification: Option<Duration>,
     #[serde(flatten)]
     pub cost: Cost,
 }
@@ -235,7 +271,10 @@ impl RunView {
             cause.push_str(&format!("; its workers go on with {}", alive.join(", ")));
         }
         let resolution = format!("`mahabharatha run {}` goes on from here", self.feature);
-        self.blockers.push(Blocker { what: blockers::RUN.to_string(), cause, resolution });
+        let commands = ["run", "stop"].map(|verb| format!("mahabharatha {verb} {}", self.feature));
+        let blocker = Blocker::new(blockers::RUN, "undriven", cause, resolution).commands(commands);
+        self.blockers.push(blocker);
+        self.remaining = None;
         self
     }
 
@@ -250,6 +289,7 @@ impl RunView {
         name_landed_commits(run, &mut tasks);
         RunView {
             feature: run.feature().to_string(),
+            seq: run.seq(),
             status: status_of(run),
             paused: run.is_paused() && run.ended().is_none(),
             mode: run.mode().to_string(),
@@ -260,6 +300,8 @@ impl RunView {
             workers: workers_of(run),
             cost: run.cost(),
             planning: run.planning(),
+            budget_usd: run.policy().max_usd,
+            max_attempts: run.policy().max_attempts,
             blockers: blockers::blockers_of(run),
             base_branch: run.setup().base_branch.clone(),
             landing_branch: run.landing_branch(),
@@ -267,6 +309,7 @@ impl RunView {
             updated_at: Stamp(run.updated_at()),
             ended_at: run.ended_at().map(Stamp),
             elapsed: run.elapsed(),
+            remaining: remaining::remaining(run),
             breaker: breaker_of(run),
             pause: pause_of(run),
             decisions: decisions_of(run),
@@ -384,6 +427,7 @@ fn task_view(run: &Run, index: usize, state: &TaskState) -> TaskView {
         },
         strays: attempts.last().map(|attempt| attempt.strays.clone()).unwrap_or_default(),
         dependencies: task.dependencies.clone(),
+        spec: SpecView::of(task),
         attempts,
     }
 }
@@ -423,6 +467,9 @@ fn attempt_view(run: &Run, task: &TaskId, record: &AttemptRecord) -> AttemptView
         strays,
         warnings: report.as_ref().map(|report| report.warnings.clone()).unwrap_or_default(),
         wip: report.as_ref().and_then(|report| report.wip.clone()),
+        agent: report.as_ref().and_then(|report| report.agent.clone()),
+        model: report.as_ref().and_then(|report| report.model.clone()),
+        verification: report.as_ref().and_then(|report| report.verification_ms).map(Duration::from_millis),
         cost: report.as_ref().map(JobReport::cost).unwrap_or_default(),
     }
 }

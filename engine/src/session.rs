@@ -12,6 +12,7 @@ pub mod control;
 pub mod diagnosis;
 pub mod diff;
 pub mod follow_up;
+pub mod live;
 pub mod review;
 pub mod stop;
 pub mod undo;

@@ -3,7 +3,7 @@
 //! `MAHABHARATHA_CRASH_TRACE` names a file to which the name of each point is appended as it is passed.
 //! `MAHABHARATHA_CRASH_AT` says where to die: a point's name, `<name>#<n>` for its n-th pass, or a bare number that
 //! counts the passes of all points. `MAHABHARATHA_CRASH_WITH=parent` also kills the parent process, `git` every running
-//! git child.
+//! git child, `panic` lets the process panic instead.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -108,6 +108,7 @@ impl Plan {
 
     fn die(&self, total: u32) {
         match self.with.as_deref() {
+            Some("panic") => panic!("a test asked for this panic"),
             Some("parent") => drop(getppid().map(|parent| kill_process(parent, Signal::KILL))),
             Some("git") => {
                 // Varies the delay with the point, so that git is killed at different moments of its work.

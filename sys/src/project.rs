@@ -22,6 +22,7 @@ pub use paths::FeaturePaths;
 pub use worktrees::{above_our_worktrees, is_worktrees_dir, our_worktree};
 
 /// The project and feature that a command works on.
+#[derive(Clone)]
 pub struct Place {
     pub project: Project,
     pub feature: Feature,

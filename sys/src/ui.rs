@@ -3,6 +3,7 @@
 mod ask;
 mod clean;
 mod edit;
+mod full_screen;
 mod pager;
 mod screen;
 mod terminal_mode;
@@ -18,6 +19,7 @@ use owo_colors::OwoColorize;
 
 pub use self::ask::NoAnswer;
 pub use self::clean::{clean, escape, fit, one_line, width};
+pub use self::full_screen::{FullScreen, Input, Key, leave_screen, next_input};
 pub use self::terminal_mode::restore_terminal;
 
 /// Maximum redraw rate of the live display.

@@ -10,6 +10,7 @@ pub mod containers;
 pub mod messages_api;
 pub mod support;
 pub mod terminal;
+pub mod tmux;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -10,48 +10,64 @@ use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::Ui;
 
-use super::Global;
+use crate::screen::{Left, Purpose};
+
 use super::exit::ExitCode;
 use super::finish::{Driver, end_stream, finish};
+use super::{Global, on_screen};
 
 #[derive(Debug, Args)]
-#[command(after_help = "Ctrl-C leaves the run going. The exit code is that of the run; 0 if you left.")]
+#[command(after_help = "q or Ctrl-C leaves the run going. The exit code is that of the run; 0 if you left.")]
 pub struct AttachArgs {
     /// The feature
     #[arg(id = "named", value_name = "FEATURE")]
     feature: Option<String>,
+    /// Print lines instead of opening the screen
+    #[arg(long)]
+    plain: bool,
 }
 
 pub fn run(global: &Global, ui: &Arc<Ui>, args: &AttachArgs) -> Result<ExitCode> {
-    let result = global.known_place(args.feature.as_deref()).and_then(|place| attach(&place, ui));
+    let result = global.known_place(args.feature.as_deref()).and_then(|place| attach(&place, ui, args.plain));
     end_stream(ui, ui.json(), &result);
     result
 }
 
-/// Follows the run; one that is not running is reported as its process reported it.
-pub fn attach(place: &Place, ui: &Arc<Ui>) -> Result<ExitCode> {
-    let feature = &place.feature;
-    if !control::is_driven(place)? {
+/// Follows the run; one that is not running is reported as its process reported it. On a terminal this is the screen.
+pub fn attach(place: &Place, ui: &Arc<Ui>, plain: bool) -> Result<ExitCode> {
+    let is_driven = control::is_driven(place)?;
+    if !is_driven && let Some(lease) = Lease::driving(place.paths.dir()) {
+        let message = format!("no process drives {}: session {} does its tasks", place.feature, lease.session);
+        return Err(Error::new(Kind::Held, message).hint("Watch it with `mahabharatha status --watch`."));
+    }
+    if !plain && ui.can_open_screen() {
+        return match on_screen::show(place, ui, Purpose::Watch)? {
+            Left::Going => Ok(goes_on(place, ui)),
+            Left::Over(Some(end)) => finish(place, ui, &end, Driver::Run),
+            Left::Over(None) => Err(died(place)),
+        };
+    }
+    if !is_driven {
         return not_running(place, ui);
     }
     match follow(place, ui, ui.json())? {
         Followed::Ended(end) => finish(place, ui, &end, Driver::Run),
         Followed::Died => Err(died(place)),
-        Followed::Left => {
-            ui.note(&format!(
-                "{feature} goes on; follow it with `mahabharatha attach {feature}`, end it with `mahabharatha stop {feature}`"
-            ));
-            Ok(ExitCode::Done)
-        }
+        Followed::Left => Ok(goes_on(place, ui)),
     }
+}
+
+/// Tells the user who left that the run does not end by that.
+pub fn goes_on(place: &Place, ui: &Ui) -> ExitCode {
+    let feature = &place.feature;
+    ui.note(&format!(
+        "{feature} goes on; follow it with `mahabharatha attach {feature}`, end it with `mahabharatha stop {feature}`"
+    ));
+    ExitCode::Done
 }
 
 fn not_running(place: &Place, ui: &Ui) -> Result<ExitCode> {
     let run = control::read_run(place)?;
-    if let Some(lease) = Lease::driving(place.paths.dir()) {
-        let message = format!("no process drives {}: session {} does its tasks", place.feature, lease.session);
-        return Err(Error::new(Kind::Held, message).hint("Watch it with `mahabharatha status --watch`."));
-    }
     ui.note(&format!("{} is not running", place.feature));
     match run.ended() {
         Some(end) => finish(place, ui, end, Driver::Run),

@@ -1,9 +1,12 @@
-//! `run --detach`: starts the run in a process of its own and waits until it has begun.
+//! `run --detach`, and `run` on the screen: starts the run in a process of its own and waits until it has begun.
 
 use std::ffi::OsString;
-use std::path::Path;
-use std::sync::mpsc;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
+use std::time::Duration;
 
 use mahabharatha_core::run::Event;
 use mahabharatha_core::run::effect::GRACE_PERIOD;
@@ -20,7 +23,11 @@ use mahabharatha_sys::ui::Ui;
 use serde_json::{Value, json};
 
 use super::exit::{ExitCode, error_from_json};
+use super::{attach, on_screen};
+use crate::screen::{Left, Purpose};
 
+/// Interval at which notes of the started process are printed, such as those of an image that is built.
+const NOTES_INTERVAL: Duration = Duration::from_millis(200);
 /// The flag by which the started process knows that it has to leave our session.
 pub const STARTED: &str = "detached";
 
@@ -29,31 +36,29 @@ enum News {
     Ended(std::io::Result<Ended>),
 }
 
+/// A run in a process of its own that has begun.
+struct Background {
+    pid: u32,
+    log: PathBuf,
+    news: Receiver<News>,
+    /// Number of its notes that were printed.
+    told: usize,
+}
+
+/// What became of the process that was started.
+enum Start {
+    Begun(Background),
+    /// It ended before its run had begun.
+    Over(ExitCode),
+}
+
 /// Starts this command again in the background. Returns when the run holds its lock and has passed its preflight, or fails as
 /// the run failed before that.
 pub fn detach(place: &Place, ui: &Ui) -> Result<ExitCode> {
-    let begun_before = beginnings(place)?;
-    let log = place.paths.detached_log();
-    make_dir(place.paths.dir())?;
-    let (sender, news) = mpsc::channel();
-    let changed = sender.clone();
-    let _watcher = watch::on_change(place.paths.dir(), move || drop(changed.send(News::Change)))?;
-    let running = start(&log)?;
-    let pid = running.id().pid;
-    let canceller = running.canceller();
-    signals::listen(move |_, _| canceller.cancel(GRACE_PERIOD)).map_err(Error::caused("cannot listen for signals"))?;
-    // Never joined: the process goes on when this one exits.
-    thread::spawn(move || drop(sender.send(News::Ended(running.wait()))));
-    for news in news {
-        match news {
-            News::Ended(ended) => {
-                return report_end(ui, &log, ended.map_err(Error::caused("cannot wait for the run"))?);
-            }
-            News::Change if has_begun(place, pid, begun_before)? => break,
-            News::Change => {}
-        }
-    }
-    notes(&log)?.iter().for_each(|line| ui.note(line));
+    let (pid, log) = match begin(place, ui)? {
+        Start::Over(code) => return Ok(code),
+        Start::Begun(Background { pid, log, .. }) => (pid, log),
+    };
     let feature = &place.feature;
     if ui.json() {
         ui.data(&json!({ "feature": feature, "pid": pid, "log": log.display().to_string() }).to_string());
@@ -64,13 +69,102 @@ pub fn detach(place: &Place, ui: &Ui) -> Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
+/// Starts this command again in the background and shows its run on the screen, so that neither leaving nor a terminal that
+/// is closed ends the run. Ends as the run ends.
+pub fn on_screen(place: &Place, ui: &Ui) -> Result<ExitCode> {
+    let background = match begin(place, ui)? {
+        Start::Over(code) => return Ok(code),
+        Start::Begun(background) => background,
+    };
+    match on_screen::show(place, ui, Purpose::Drive)? {
+        Left::Going => Ok(attach::goes_on(place, ui)),
+        Left::Over(_) => background.report_end(ui),
+    }
+}
+
+fn begin(place: &Place, ui: &Ui) -> Result<Start> {
+    let begun_before = beginnings(place)?;
+    let log = place.paths.detached_log();
+    make_dir(place.paths.dir())?;
+    let (sender, news) = mpsc::channel();
+    let changed = sender.clone();
+    let _watcher = watch::on_change(place.paths.dir(), move || drop(changed.send(News::Change)))?;
+    let running = start(&log)?;
+    let (pid, canceller) = (running.id().pid, running.canceller());
+    let has_begun_yet = Arc::new(AtomicBool::new(false));
+    let has_begun_too = Arc::clone(&has_begun_yet);
+    let cancel = move |_, _| {
+        if !has_begun_too.load(Ordering::Relaxed) {
+            canceller.cancel(GRACE_PERIOD);
+        }
+    };
+    signals::listen(cancel).map_err(Error::caused("cannot listen for signals"))?;
+    // Never joined: the process goes on when this one exits.
+    thread::spawn(move || drop(sender.send(News::Ended(running.wait()))));
+    let mut background = Background { pid, log, news, told: 0 };
+    loop {
+        let news = background.news.recv_timeout(NOTES_INTERVAL);
+        background.tell(ui)?;
+        match news {
+            Ok(News::Ended(ended)) => return background.over(ended).map(Start::Over),
+            Ok(News::Change) if has_begun(place, pid, begun_before)? => break,
+            Ok(News::Change) | Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    has_begun_yet.store(true, Ordering::Relaxed);
+    Ok(Start::Begun(background))
+}
+
+impl Background {
+    /// Prints the warnings and notes that the process has printed since the last time.
+    fn tell(&mut self, ui: &Ui) -> Result<()> {
+        let notes = notes(&self.log)?;
+        notes.iter().skip(self.told).for_each(|line| ui.note(line));
+        self.told = self.told.max(notes.len());
+        Ok(())
+    }
+
+    /// Waits for the end of the process and reports it.
+    fn report_end(mut self, ui: &Ui) -> Result<ExitCode> {
+        let is_end = |news: News| match news {
+            News::Ended(ended) => Some(ended),
+            News::Change => None,
+        };
+        let ended = self.news.iter().find_map(is_end);
+        self.tell(ui)?;
+        match ended {
+            Some(ended) => self.over(ended),
+            None => Ok(ExitCode::Done),
+        }
+    }
+
+    /// Returns how the process ended.
+    fn over(&self, ended: std::io::Result<Ended>) -> Result<ExitCode> {
+        let ended = ended.map_err(Error::caused("cannot wait for the run"))?;
+        let end = events(&self.log)?.into_iter().rfind(|event| event["event"] == "end");
+        if let Some(error) = end.as_ref().and_then(|end| error_from_json(&end["error"])) {
+            return Err(error);
+        }
+        match (ended.status, end) {
+            (Exit::Code(0), Some(_)) => Ok(ExitCode::Done),
+            (status, _) => {
+                let message = format!("the process of the run ended with {status:?}");
+                Err(Error::new(Kind::Failed, message).hint(format!("Its output is in {}.", self.log.display())))
+            }
+        }
+    }
+}
+
 fn start(log: &Path) -> Result<Running> {
     make_dir(log.parent().unwrap_or(log))?;
     let output = state_file::open(log).map_err(io("create", log))?;
     output.set_len(0).map_err(io("write", log))?;
-    let renamed = |arg: OsString| if arg == "--detach" { format!("--{STARTED}").into() } else { arg };
     // The events tell us how a run ended that did not begin.
-    let args = std::env::args_os().skip(1).map(renamed).filter(|arg| arg != "--json").chain(["--json".into()]);
+    let is_ours = |arg: &OsString| arg != "--detach" && arg != "--json";
+    let mut args: Vec<OsString> = std::env::args_os().skip(1).filter(is_ours).collect();
+    let end = args.iter().position(|arg| arg == "--").unwrap_or(args.len());
+    args.splice(end..end, [format!("--{STARTED}").into(), "--json".into()]);
     let program = proc::own_program().map_err(Error::caused("cannot find the path of this executable"))?;
     Cmd::new(program)
         .args(args)
@@ -90,20 +184,6 @@ fn beginnings(place: &Place) -> Result<usize> {
 fn has_begun(place: &Place, pid: u32, before: usize) -> Result<bool> {
     let holder = FeatureLock::holder(place.paths.dir())?;
     Ok(holder.is_some_and(|holder| holder.pid == Some(pid)) && beginnings(place)? > before)
-}
-
-/// Reports the end of a process that ended before its run had begun.
-fn report_end(ui: &Ui, log: &Path, ended: Ended) -> Result<ExitCode> {
-    notes(log)?.iter().for_each(|line| ui.note(line));
-    let end = events(log)?.into_iter().rfind(|event| event["event"] == "end");
-    if let Some(error) = end.as_ref().and_then(|end| error_from_json(&end["error"])) {
-        return Err(error);
-    }
-    match (ended.status, end) {
-        (Exit::Code(0), Some(_)) => Ok(ExitCode::Done),
-        (status, _) => Err(Error::new(Kind::Failed, format!("the run could not be started: it ended with {status:?}"))
-            .hint(format!("Its output is in {}.", log.display()))),
-    }
 }
 
 fn output(log: &Path) -> Result<String> {

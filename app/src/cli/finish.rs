@@ -192,7 +192,7 @@ fn show_output(error: Error, place: &Place, failure: &GateFailure) -> Error {
 /// Returns what the user can do about the first blocker of the run.
 fn resolution_of_blocker(place: &Place, go_on: &str) -> Result<String> {
     let blockers = RunView::of(&control::read_run(place)?).blockers;
-    let resolution = blockers.into_iter().next().map(|blocker| sentence(&blocker.resolution));
+    let resolution = blockers.first().map(|blocker| sentence(&blocker.resolution));
     Ok(resolution.unwrap_or_else(|| format!("Go on with: {go_on}")))
 }
 

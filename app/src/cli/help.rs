@@ -15,6 +15,7 @@ const TOPICS: &[(&str, &str, &str)] = &[
     ("planning", "`plan`, `design` and `quick`", include_str!("../../../docs/planning.md")),
     ("task-graph", "every field of a task graph, every problem code", include_str!("../../../docs/task-graph.md")),
     ("config", "every key of .mahabharatha/config.yaml", include_str!("../../../docs/config.md")),
+    ("screen", "`run`, `attach` and `status --watch` on a terminal", include_str!("../../../docs/screen.md")),
     ("runs", "`run --detach`, `attach`, `scale`, `pause`, approval", include_str!("../../../docs/runs.md")),
     ("steering", "answering agents, granting them files", include_str!("../../../docs/steering.md")),
     ("claude-code", "slash commands, hooks, task mode", include_str!("../../../docs/claude-code.md")),

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use mahabharatha_core::ids::Level;
-use mahabharatha_core::run::event::{Command, Intent};
+use mahabharatha_core::run::event::Intent;
 use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
-use mahabharatha_core::view::approval_command;
 use mahabharatha_engine::lease::Lease;
 use mahabharatha_engine::session::{self, Options, Outcome, caller, claims, control, undo};
 use mahabharatha_engine::specs;
@@ -18,9 +17,6 @@ use mahabharatha_sys::ui::Ui;
 use super::Global;
 use super::exit::ExitCode;
 use super::finish::{Driver, end_stream, finish};
-
-/// Fewest digits of an id that `--approve` takes, as with git.
-const MIN_ID_DIGITS: usize = 4;
 
 #[derive(Debug, Args)]
 pub struct MergeArgs {
@@ -71,7 +67,7 @@ fn try_merge(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode
     let lease = Lease::driving(place.paths.dir());
     let own = lease.as_ref().filter(|lease| lease.session == session);
     if let Some(shown) = &args.approve {
-        approve(&place, ui, args.level.map(Level), shown)?;
+        ui.note(&control::approve(&place, args.level.map(Level), shown)?);
         if let Some(other) = lease.as_ref().filter(|_| own.is_none()) {
             ui.note(&format!("session {} merges it with: mahabharatha merge -f {}", other.session, place.feature));
             return Ok(ExitCode::Done);
@@ -122,41 +118,6 @@ fn try_merge(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode
         Outcome::AlreadyCompleted | Outcome::Open => Ok(ExitCode::Done),
         Outcome::Ended(end) => finish(&place, ui, &end, driver),
     }
-}
-
-/// Approves the level that waits for it: the tree that was shown to the user, or what waits at this moment if `shown` is empty.
-fn approve(place: &Place, ui: &Ui, level: Option<Level>, shown: &str) -> Result<()> {
-    let is_id = shown.len() >= MIN_ID_DIGITS && shown.chars().all(|c| c.is_ascii_hexdigit());
-    if !shown.is_empty() && !is_id {
-        let message =
-            format!("--approve: {shown:?} is no tree or commit: give at least {MIN_ID_DIGITS} digits of its id");
-        return Err(Error::new(Kind::Usage, message));
-    }
-    let run = control::read_run(place)?;
-    let waiting = run.awaiting_approval().filter(|(waiting, _)| level.is_none_or(|level| level == *waiting));
-    let Some((level, candidate)) = waiting else {
-        let what = level.map_or_else(|| "no level".to_string(), |level| format!("level {level}"));
-        let does = if level.is_some() { "does not wait" } else { "waits" };
-        return Err(Error::new(Kind::Invalid, format!("{what} of {} {does} for approval", place.feature))
-            .hint("`mahabharatha status` shows what each level waits for."));
-    };
-    let shown = shown.to_ascii_lowercase();
-    if ![&candidate.tree, &candidate.staging].iter().any(|id| id.as_str().starts_with(&shown)) {
-        let what = format!("{shown} does not wait for approval: level {level} of {} has changed since", place.feature);
-        let (base, staging) = (candidate.base.short(), candidate.staging.short());
-        return Err(Error::new(Kind::Invalid, what).hint(format!(
-            "`git diff {base}...{staging}` shows what waits now; `{} -f {}` approves it.",
-            approval_command(level, candidate),
-            place.feature
-        )));
-    }
-    let answer = control::send(place, &Command::Approve { level, tree: candidate.tree.clone() })?;
-    let message = answer.message.unwrap_or_default();
-    if answer.declined {
-        return Err(Error::new(Kind::Invalid, message).hint("`mahabharatha status` shows what waits now."));
-    }
-    ui.note(&message);
-    Ok(())
 }
 
 fn check_complete(run: &Run, level: Level) -> Result<()> {

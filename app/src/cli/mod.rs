@@ -25,6 +25,7 @@ mod logs;
 mod man;
 mod merge;
 mod notify;
+mod on_screen;
 mod pause;
 mod place;
 mod plan;

@@ -55,7 +55,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &RetryArgs) -> Result<ExitCode> 
     }
     answer::suggest_tasks(ui, &before, &answer);
     if goes_on {
-        return super::run::run(global, ui, &RunArgs::default());
+        return super::run::run(global, ui, &RunArgs::in_lines());
     }
     answer::print_next_command(&place, ui, &answer)?;
     let is_over =

@@ -69,6 +69,9 @@ pub struct RunArgs {
     /// Run in the background: closing the terminal does no harm; `attach` follows it
     #[arg(long, conflicts_with = "dry_run")]
     detach: bool,
+    /// Print lines instead of opening the screen
+    #[arg(long)]
+    plain: bool,
     /// Started by `run --detach`
     #[arg(long = detach::STARTED, hide = true)]
     detached: bool,
@@ -129,6 +132,16 @@ impl From<Sandbox> for SandboxMode {
 }
 
 impl RunArgs {
+    /// Returns the arguments of a run that prints lines, for commands that go on with one.
+    pub fn in_lines() -> RunArgs {
+        RunArgs { plain: true, ..RunArgs::default() }
+    }
+
+    /// Tells whether the run is shown on the screen, and so driven by a process of its own.
+    fn opens_screen(&self, ui: &Ui) -> bool {
+        !self.plain && !self.dry_run && !self.detach && !self.detached && ui.can_open_screen()
+    }
+
     /// Tells whether only the user may decide on the call: it accepts a configuration.
     pub fn needs_user(&self) -> bool {
         self.accept_config
@@ -144,7 +157,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
 fn try_run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
     let place = global.known_place(args.feature.as_deref())?;
     args.junit.as_deref().map(record::check_junit).transpose()?;
-    if args.dry_run || args.detach {
+    if args.dry_run || args.detach || args.opens_screen(ui) {
         return try_run_at(&place, ui, args);
     }
     let since = record::now();
@@ -172,6 +185,14 @@ fn try_run_at(place: &Place, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
     if args.detach {
         return detach::detach(place, ui);
     }
+    if args.opens_screen(ui) {
+        return match detach::on_screen(place, ui) {
+            Err(error) if error.kind() == Kind::Held && control::is_driven(place)? => {
+                attach_instead(place, ui, error, false)
+            }
+            ended => ended,
+        };
+    }
     if args.detached {
         proc::begin_session().map_err(Error::caused("cannot leave the terminal"))?;
     }
@@ -195,7 +216,7 @@ fn try_run_at(place: &Place, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
 pub(super) fn drive(place: &Place, ui: &Arc<Ui>, options: &Options) -> Result<ExitCode> {
     let outcome = match session::run(&place.project, &place.paths, ui, options) {
         Err(error) if error.kind() == Kind::Held && control::is_driven(place)? => {
-            return attach_instead(place, ui, error);
+            return attach_instead(place, ui, error, true);
         }
         outcome => outcome?,
     };
@@ -210,11 +231,11 @@ pub(super) fn drive(place: &Place, ui: &Arc<Ui>, options: &Options) -> Result<Ex
 }
 
 /// Offers to follow the process that drives the run already.
-fn attach_instead(place: &Place, ui: &Arc<Ui>, held: Error) -> Result<ExitCode> {
+fn attach_instead(place: &Place, ui: &Arc<Ui>, held: Error, plain: bool) -> Result<ExitCode> {
     let feature = &place.feature;
     let question = format!("{feature} is running already. Follow it?");
     if ui.can_ask() && !ui.json() && ui.confirm(&question, "mahabharatha attach").unwrap_or(false) {
-        return attach::attach(place, ui);
+        return attach::attach(place, ui, plain);
     }
     Err(held
         .hint(format!("Follow it with `mahabharatha attach {feature}`, or end it with `mahabharatha stop {feature}`.")))

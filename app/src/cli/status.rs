@@ -8,20 +8,21 @@ use jiff::Timestamp;
 use mahabharatha_core::config::Isolation;
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::graph::Rules;
-use mahabharatha_core::ids::{Attempt, TaskId, Time, WorkerId};
+use mahabharatha_core::ids::{Attempt, TaskId, Time};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::view::{Blocker, PlannedView, RunView};
 use mahabharatha_engine::claude::tasks::{self, TaskList};
 use mahabharatha_engine::containers;
 use mahabharatha_engine::report::extended;
+use mahabharatha_engine::report::gate_runs::GateRuns;
 use mahabharatha_engine::report::logs::{LogFilter, read_logs};
 use mahabharatha_engine::report::planned::planned_text;
 use mahabharatha_engine::report::running_gate::RunningGate;
-use mahabharatha_engine::report::status::{ContainerView, Details, Doing, ListView, Show, status_json, status_text};
+use mahabharatha_engine::report::status::{ContainerView, Details, ListView, Show, status_json, status_text};
 use mahabharatha_engine::report::text::cost_fact;
-use mahabharatha_engine::session::{self, control};
+use mahabharatha_engine::session::{self, control, live};
 use mahabharatha_engine::specs;
-use mahabharatha_engine::worker::{JobSpec, Progress};
+use mahabharatha_engine::worker::JobSpec;
 use mahabharatha_setup::planning::{self, ApprovalStatus};
 use mahabharatha_sys::error::{Error, Result, io};
 use mahabharatha_sys::project::Place;
@@ -33,7 +34,8 @@ use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
 use super::exit::ExitCode;
-use super::{Global, status_line};
+use super::{Global, on_screen, status_line};
+use crate::screen::Purpose;
 
 /// Redraw interval for the durations on a screen.
 const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
@@ -48,6 +50,9 @@ pub struct StatusArgs {
     /// Keep showing it until the run ends
     #[arg(long)]
     watch: bool,
+    /// With --watch: print text instead of opening the screen
+    #[arg(long, requires = "watch")]
+    plain: bool,
     /// Print one short line for a status line or a shell prompt; nothing if there is no run
     #[arg(long, conflicts_with = "watch")]
     line: bool,
@@ -60,6 +65,10 @@ pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
     let place = global.known_place(args.feature.as_deref())?;
     if !args.watch {
         ui.painted(&look(&place, ui, false)?.text);
+        return Ok(ExitCode::Done);
+    }
+    if !args.plain && ui.can_open_screen() && has_run(&place)? {
+        on_screen::show(&place, ui, Purpose::Watch)?;
         return Ok(ExitCode::Done);
     }
     let list = tasks::list_of(&place.project, &place.feature).and_then(Result::ok);
@@ -85,6 +94,10 @@ pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
     }
 }
 
+fn has_run(place: &Place) -> Result<bool> {
+    Ok(!Journal::read(&place.paths.journal())?.is_empty())
+}
+
 struct Look {
     text: String,
     /// A process or session drives the run, so more changes follow.
@@ -101,12 +114,13 @@ fn look(place: &Place, ui: &Ui, watched: bool) -> Result<Look> {
         return Ok(Look { text: not_run_yet(place, ui, approval_status, setup)?, driven: false });
     };
     let view = control::view(place, &run, driven)?;
-    let doing = doing(place, &view);
+    let doing = live::doing(&place.paths, &view);
     let list = list(place, &view, &run, driven);
     let now = Time(Timestamp::now().as_millisecond());
     let gate = RunningGate::find(&place.paths)?.map(|gate| gate.progress(now));
     if ui.json() {
-        let mut status = status_json(&view, &doing, gate.as_ref(), list.as_ref());
+        let gates = GateRuns::default().read(&place.paths, gate.as_ref().map(|gate| &gate.running));
+        let mut status = status_json(&view, &doing, gate.as_ref(), &gates, list.as_ref());
         if approval_status != ApprovalStatus::Missing {
             status["requirements"] = json!(approval_status);
         }
@@ -158,7 +172,8 @@ fn not_run_yet(place: &Place, ui: &Ui, approval_status: ApprovalStatus, setup: C
     let mut view = PlannedView::of(place.feature.as_str(), graph, planning);
     if let specs::FoundDesign::Invalid(cause) = design {
         let resolution = format!("`mahabharatha design {} --validate-only` lists every problem", place.feature);
-        view.blockers.push(Blocker { what: "design".to_string(), cause, resolution });
+        let list = format!("mahabharatha design {} --validate-only", place.feature);
+        view.blockers.push(Blocker::new("design", "design", cause, resolution).commands([list]));
     }
     if ui.json() {
         // Fields that the status of a run has too.
@@ -189,19 +204,6 @@ fn list(place: &Place, view: &RunView, run: &Run, driven: bool) -> Option<ListVi
         Ok(mismatches) => ListView { id, mismatches, shown_instead, trouble: None },
         Err(error) => ListView { shown_instead, ..trouble(error) },
     })
-}
-
-/// Returns the current activity of running agents that report it, by worker.
-fn doing(place: &Place, view: &RunView) -> BTreeMap<u32, Doing> {
-    let mut doing = BTreeMap::new();
-    for worker in view.workers.iter().filter(|worker| worker.status == "running") {
-        let task = view.tasks.iter().find(|task| worker.task.as_ref() == Some(&task.id));
-        let progress = task
-            .and_then(|task| Progress::read(place.paths.dir(), WorkerId(worker.id), &task.id, Attempt(task.attempt)));
-        let told = progress.map(|progress| Doing { what: progress.doing, tokens: progress.tokens });
-        doing.extend(told.map(|doing| (worker.id, doing)));
-    }
-    doing
 }
 
 /// Returns the job of each worker's latest attempt.

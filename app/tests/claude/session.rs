@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
+use mahabharatha_testing::tmux::Tmux;
 use serde_json::{Value, json};
 
 use crate::claude_client;
 use crate::client::{Bench, SECRET};
-use crate::support::{Background, Repo};
+use crate::support::Background;
 
 /// What was said in a session.
 #[derive(Default)]
@@ -172,58 +172,6 @@ impl Bench {
         words.push(claude_client::program().unwrap().to_str().unwrap().to_owned());
         words.extend(["--permission-mode", "default"].map(str::to_owned));
         Tmux::open(&self.repo, &words)
-    }
-}
-
-/// A program in a terminal, by tmux with a server of its own.
-pub struct Tmux {
-    dir: tempfile::TempDir,
-}
-
-impl Tmux {
-    fn open(repo: &Repo, words: &[String]) -> Tmux {
-        let tmux = Tmux { dir: tempfile::tempdir().unwrap() };
-        let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
-        let dir = repo.path();
-        tmux.call(&["new-session", "-d", "-x", "120", "-y", "50", "-c", dir.to_str().unwrap(), &quoted.join(" ")]);
-        tmux
-    }
-
-    fn call(&self, args: &[&str]) -> String {
-        let socket = self.dir.path().join("tmux");
-        let output = Command::new("tmux").arg("-S").arg(socket).args(["-f", "/dev/null"]).args(args).output();
-        String::from_utf8_lossy(&output.expect("tmux is needed to test sessions in a terminal").stdout).into_owned()
-    }
-
-    pub fn screen(&self) -> String {
-        self.call(&["capture-pane", "-p"])
-    }
-
-    pub fn press(&self, key: &str) {
-        self.call(&["send-keys", key]);
-    }
-
-    /// Types a line once the client is ready, and sends it once it is shown.
-    pub fn type_line(&self, repo: &Repo, line: &str) {
-        repo.wait_until("the client's prompt", || self.screen().contains('❯'));
-        self.call(&["send-keys", "-l", line]);
-        repo.wait_until("the typed line on the screen", || self.screen().contains(line));
-        self.call(&["send-keys", "Enter"]);
-    }
-}
-
-impl Drop for Tmux {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("the terminal showed:\n{}", self.screen());
-        }
-        // The program must be gone before its home is removed.
-        let pid = self.call(&["display-message", "-p", "#{pane_pid}"]);
-        let _ = Command::new("kill").args(["-KILL", pid.trim()]).status();
-        while !pid.trim().is_empty() && Path::new("/proc").join(pid.trim()).exists() {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        self.call(&["kill-server"]);
     }
 }
 

@@ -140,7 +140,7 @@ fn run_at_a_terminal_offers_to_follow_what_is_running() {
     let mut no = Terminal::open(&repo, "run", &[]);
     no.answer(&repo, "Follow it?", "n");
     assert_eq!(no.end().0, 8);
-    let mut yes = Terminal::open(&repo, "run", &[]);
+    let mut yes = Terminal::open(&repo, "run --plain", &[]);
     yes.answer(&repo, "Follow it?", "y");
     yes.wait_for(&repo, "following x");
     repo.let_go("all");

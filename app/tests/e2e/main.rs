@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use mahabharatha_testing::{agents, support, terminal};
+use mahabharatha_testing::{agents, support, terminal, tmux};
 
 mod approval;
 mod attempts;
@@ -55,6 +55,7 @@ mod review;
 mod scale;
 mod schedule;
 mod schema;
+mod screen;
 mod secrets;
 mod sequential;
 mod shell;

@@ -15,7 +15,7 @@ fn a_terminal_shows_levels_workers_and_tasks_while_the_run_is_on() {
         "test $MAHABHARATHA_ATTEMPT -gt 1 && touch \"$S/A-2.up\" && sleep 0.02 && while ! [ -e \"$S/go\" ]; do sleep 0.02; done; echo x > a2; test $MAHABHARATHA_ATTEMPT -gt 1",
     );
     repo.graph("x", &[held("A-1", 1, "a1"), twice, simple("B-1", 2, "b1")]);
-    let terminal = Terminal::open(&repo, "run", &[]);
+    let terminal = Terminal::open(&repo, "run --plain", &[]);
     repo.wait_until_up(&["A-1", "A-2"]);
     terminal.wait_for(&repo, "A-2 (attempt 2)  Make a2");
     let screen = terminal.shown();
@@ -44,7 +44,7 @@ fn a_terminal_shows_levels_workers_and_tasks_while_the_run_is_on() {
 fn ctrl_c_on_a_terminal_stops_in_good_order() {
     let repo = Repo::new();
     repo.graph("x", &[held("A-1", 1, "a1")]);
-    let mut terminal = Terminal::open(&repo, "run", &[]);
+    let mut terminal = Terminal::open(&repo, "run --plain", &[]);
     repo.wait_until_up(&["A-1"]);
     terminal.wait_for(&repo, "A-1  Make a1");
     terminal.press("\x03");
@@ -58,7 +58,7 @@ fn ctrl_c_on_a_terminal_stops_in_good_order() {
 fn no_color_and_quiet_are_heeded_on_a_terminal() {
     let repo = Repo::new();
     repo.graph("x", &[doing("A-1", 1, "a1", "echo x > a1; test $MAHABHARATHA_ATTEMPT -gt 1"), simple("A-2", 1, "a2")]);
-    let (code, screen) = Terminal::open(&repo, "run", &[("NO_COLOR", "1")]).end();
+    let (code, screen) = Terminal::open(&repo, "run --plain", &[("NO_COLOR", "1")]).end();
     assert_eq!(code, 0, "{screen}");
     assert!(
         screen.contains("A-1 failed") && !screen.contains("\x1b[33m") && !screen.contains("\x1b[31m"),
@@ -129,7 +129,7 @@ fn watching_on_a_terminal_draws_over_what_it_showed() {
     let repo = Repo::new();
     repo.graph("x", &[held("A-1", 1, "a1")]);
     let run = repo.run_until_up(&["A-1"]);
-    let watch = Terminal::open(&repo, "status --watch", &[]);
+    let watch = Terminal::open(&repo, "status --watch --plain", &[]);
     watch.wait_for(&repo, "in_progress");
     repo.let_go("all");
     run.wait().code(0);

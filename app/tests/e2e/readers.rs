@@ -82,7 +82,7 @@ fn a_run_whose_output_is_not_read_can_be_stopped() {
 fn a_terminal_that_is_closed_stops_the_run_in_good_order() {
     let repo = Repo::new();
     repo.graph("x", &[held("A", 1, "a.txt")]);
-    let terminal = Terminal::open(&repo, "run", &[]);
+    let terminal = Terminal::open(&repo, "run --plain", &[]);
     repo.wait_until_up(&["A"]);
     terminal.wait_for(&repo, "A  Make a.txt");
     terminal.close();

@@ -231,6 +231,42 @@ fn a_refused_retry_makes_a_run_no_longer() {
 }
 
 #[test]
+fn gates_and_phases_have_their_times_and_problems_their_commands() {
+    let repo = Repo::new();
+    repo.config(
+        "agent: command\nretry: { max_attempts: 1 }\nworkers: { count: 2 }\nquality_gates: [ { name: lint, command: 'echo fine' } ]\n",
+    );
+    let blocked = with(simple("B", 2, "b"), serde_json::json!({ "run": "echo 'Which one?'; exit 3" }));
+    let needs = with(simple("C", 3, "c"), serde_json::json!({ "dependencies": ["B"] }));
+    repo.graph("x", &[simple("Z", 1, "z"), held("A", 2, "a"), blocked, needs]);
+    let run = repo.run_until_up(&["A"]);
+    repo.wait_until("B is blocked", || repo.task_status("B") == "blocked");
+    let status = repo.status();
+    let worker = status["workers"].as_array().unwrap().iter().find(|worker| worker["task"] == "A").unwrap();
+    assert_eq!((&worker["phase"], &worker["agent"]), (&"agent".into(), &"command".into()), "{worker}");
+    assert!(worker["phase_since"].is_string() && worker["doing"].is_null(), "{worker}");
+    let gates = status["gates"].as_array().unwrap();
+    let lint = gates.iter().find(|gate| gate["gate"] == "lint" && gate["at"] == "1").unwrap();
+    assert_eq!((&lint["status"], &lint["command"]), (&"passed".into(), &"echo fine".into()));
+    assert!(lint["started_at"].as_str() <= lint["ended_at"].as_str(), "{lint}");
+    assert!(std::path::Path::new(lint["log"].as_str().unwrap()).exists(), "{lint}");
+    let problem = &status["problems"][0];
+    assert_eq!(
+        (&problem["kind"], &problem["task"], &problem["text"]),
+        (&"question".into(), &"B".into(), &"Which one?".into())
+    );
+    assert_eq!(problem["holds"], serde_json::json!(["C"]));
+    assert!(problem["commands"][0].as_str().unwrap().starts_with("mahabharatha retry -f x B --note"), "{problem}");
+    repo.let_go("all");
+    run.wait().code(3);
+    let after = repo.status();
+    assert!(after["seq"].as_u64() > status["seq"].as_u64(), "{after}");
+    let journal = repo.read(".git/mahabharatha/x/events.jsonl");
+    let records = journal.lines().filter(|line| line.contains("\"event\":")).count();
+    assert_eq!(after["seq"].as_u64(), Some(records as u64));
+}
+
+#[test]
 fn a_small_screen_shows_what_matters_and_its_clocks_move_on_while_nothing_happens() {
     let repo = Repo::new();
     repo.config("agent: command\nworkers: { count: 2 }\nretry: { max_attempts: 1 }\n");
@@ -239,7 +275,7 @@ fn a_small_screen_shows_what_matters_and_its_clocks_move_on_while_nothing_happen
     repo.graph("x", &tasks);
     let run = repo.run_until_up(&["A"]);
     repo.wait_until("B is blocked", || repo.task_status("B") == "blocked");
-    let watch = Terminal::open(&repo, "status --watch", &[]);
+    let watch = Terminal::open(&repo, "status --watch --plain", &[]);
     watch.wait_for(&repo, "more lines");
     let screens = || -> Vec<String> {
         let shown = watch.shown();

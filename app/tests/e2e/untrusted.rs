@@ -11,7 +11,7 @@ use crate::terminal::Terminal;
 const READERS: [&[&str]; 19] = [
     &["status"],
     &["status", "-v"],
-    &["status", "--watch"],
+    &["status", "--watch", "--plain"],
     &["status", "--line"],
     &["list"],
     &["logs"],
@@ -191,7 +191,7 @@ fn no_escape_sequence_of_a_run_reaches_the_terminal() {
     let ran = repo.run(&["skip", "A", "B", "D", "E", "--reason", EVIL]).code(0);
     assert_harmless("skip", &format!("{}{}", ran.stdout, ran.stderr));
     // The live display of a terminal moves the cursor itself.
-    let (_, shown) = Terminal::open(&repo, "run", &[]).end();
+    let (_, shown) = Terminal::open(&repo, "run --plain", &[]).end();
     for part in ["\x1b]", "\x1b[8m", "\x1b[2J", "\u{9b}", "\u{9d}", "\u{9c}", "\x07", "\x08", "\x7f"] {
         assert!(!shown.contains(part), "{part:?} in {shown:?}");
     }

@@ -45,6 +45,8 @@ pub struct Run {
     /// Attempts at tasks that are no longer in the graph, in case they come back.
     pub(super) removed: BTreeMap<TaskId, Vec<AttemptRecord>>,
     pub(super) next_effect: u64,
+    /// Number of events so far, the start included: the records of the journal.
+    pub(super) seq: u64,
     pub(super) breaker: Breaker,
     pub(super) service: Service,
     /// Paused by a user: launches and integrates nothing until resumed.
@@ -288,6 +290,7 @@ impl Run {
             outdated: BTreeSet::new(),
             removed: BTreeMap::new(),
             next_effect: 0,
+            seq: 1,
             breaker: Breaker::Closed { deaths: 0 },
             service: Service::default(),
             paused: false,
@@ -487,6 +490,11 @@ impl Run {
 
     pub fn updated_at(&self) -> Time {
         self.updated_at
+    }
+
+    /// Returns the number of events so far, the start included.
+    pub fn seq(&self) -> u64 {
+        self.seq
     }
 
     /// Returns the lowest level that is not merged.

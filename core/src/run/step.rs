@@ -22,6 +22,7 @@ impl Run {
     pub fn step(&mut self, now: Time, event: &Event) -> Effects {
         // The run's time never goes back, even if the clock does.
         let now = now.max(self.updated_at);
+        self.seq += 1;
         if self.ended() == Some(&End::Undone) {
             return Effects::new();
         }

@@ -1,53 +1,24 @@
 //! Blockers of a run: what keeps it from continuing, why, and what the user can do.
 
-use std::fmt;
+mod data;
 
-use schemars::JsonSchema;
-use serde::{Serialize, Serializer};
-
+pub use self::data::{Blocker, Blockers};
+use super::Stamp;
 use crate::excerpt::{key_line, summary};
 use crate::ids::{Level, TaskId};
 use crate::names::{argument_list, shell_word};
 use crate::run::event::{Candidate, GateFailure, Obstacle};
-use crate::run::{End, LevelFailure, LevelStatus, Run, TaskStatus};
+use crate::run::{End, LevelFailure, LevelStatus, Run, TaskState, TaskStatus};
 
 /// Names the run as a whole in a blocker.
 pub(super) const RUN: &str = "run";
 
-#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
-#[schemars(with = "String")]
-pub struct Blocker {
-    /// The task or level, or `run`.
-    pub what: String,
-    /// The cause in one line.
-    pub cause: String,
-    /// What the user can do.
-    pub resolution: String,
-}
-
-impl fmt::Display for Blocker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.what, self.cause)
-    }
-}
-
-/// Serializes as one sentence.
-impl Serialize for Blocker {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-pub(super) fn blockers_of(run: &Run) -> Vec<Blocker> {
+pub(super) fn blockers_of(run: &Run) -> Blockers {
     let mut blockers = Vec::new();
     for (task, state) in run.graph().tasks().iter().zip(run.tasks()) {
-        let id = task.id.as_str();
         match &state.status {
-            TaskStatus::Blocked { reason, .. } => {
-                let answer = answer_to(run, &task.id);
-                blockers.push(blocked_task(id, reason, answer));
-            }
-            TaskStatus::Waiting => blockers.push(waiting_task(id)),
+            TaskStatus::Blocked { reason, .. } => blockers.push(blocked_task(run, &task.id, state, reason)),
+            TaskStatus::Waiting => blockers.push(waiting_task(run, &task.id)),
             _ => {}
         }
     }
@@ -56,19 +27,17 @@ pub(super) fn blockers_of(run: &Run) -> Vec<Blocker> {
         _ => None,
     });
     let before = blockers.len();
-    blockers.extend(failed.map(|(level, failure)| failed_level(level, failure)));
-    blockers.extend(run.awaiting_approval().map(|(level, candidate)| unapproved_level(level, candidate)));
+    blockers.extend(failed.map(|(level, failure)| failed_level(run, level, failure)));
+    blockers.extend(run.awaiting_approval().map(|(level, candidate)| unapproved_level(run, level, candidate)));
     if blockers.len() == before {
-        blockers.extend(run.ended().and_then(stopped_run));
+        blockers.extend(run.ended().and_then(|end| stopped_run(run, end)));
     }
     if run.is_paused() && run.ended().is_none() {
-        blockers.push(Blocker {
-            what: RUN.to_string(),
-            cause: "paused by `mahabharatha pause`".to_string(),
-            resolution: "`mahabharatha resume` lets it go on".to_string(),
-        });
+        let (cause, resolution) = ("paused by `mahabharatha pause`", "`mahabharatha resume` lets it go on");
+        let resume = format!("mahabharatha resume {}", run.feature());
+        blockers.push(Blocker::new(RUN, "paused", cause, resolution).commands([resume]));
     }
-    blockers
+    Blockers(blockers)
 }
 
 /// Returns the commands that answer the agent of a blocked task; none if it asks nothing.
@@ -84,36 +53,31 @@ pub fn answer_to(run: &Run, task: &TaskId) -> Option<String> {
     })
 }
 
-fn blocked_task(id: &str, reason: &str, answer: Option<String>) -> Blocker {
+fn blocked_task(run: &Run, task: &TaskId, state: &TaskState, reason: &str) -> Blocker {
+    let feature = run.feature();
     let cause = match summary(reason) {
         line if line.is_empty() => "no reason was given".to_string(),
         line => line,
     };
-    let retry = answer.unwrap_or_else(|| format!("fix the cause, then `mahabharatha retry {id}`"));
-    Blocker {
-        what: id.to_string(),
-        cause,
-        resolution: format!("{retry}; or go on without it: `mahabharatha skip {id} --reason TEXT`"),
-    }
-}
-
-fn waiting_task(id: &str) -> Blocker {
-    Blocker {
-        what: id.to_string(),
-        cause: "waits for a person".to_string(),
-        resolution: format!(
-            "do it in Claude Code with `/mahabharatha:worker {id}`, or by hand after `mahabharatha task claim {id}`; or go on \
-             without it: `mahabharatha skip {id} --reason TEXT`"
-        ),
-    }
-}
-
-fn failed_level(level: Level, failure: &LevelFailure) -> Blocker {
-    let (cause, resolution) = match failure {
-        LevelFailure::Gate { failure, why } => failed_gate(failure, why),
-        LevelFailure::Obstacle(obstacle) => (obstacle.to_string(), resolution_of(obstacle)),
+    let answer = answer_to(run, task);
+    let asks = answer.is_some();
+    let retry = answer.unwrap_or_else(|| format!("fix the cause, then `mahabharatha retry {task}`"));
+    let resolution = format!("{retry}; or go on without it: `mahabharatha skip {task} --reason TEXT`");
+    let needs = run.needs_of(task);
+    let paths = argument_list(needs.iter().map(|need| need.path.as_str()));
+    let grant = (!paths.is_empty()).then(|| format!("mahabharatha task grant -f {feature} {task} {paths}"));
+    let note = if asks { " --note \"…\"" } else { "" };
+    let retry = format!("mahabharatha retry -f {feature} {task}{note}");
+    let skip = format!("mahabharatha skip -f {feature} {task} --reason \"…\"");
+    let kind = match asks {
+        true if grant.is_some() => "grant",
+        true => "question",
+        false => data::kind_of_failure(state),
     };
-    Blocker { what: format!("level {level}"), cause, resolution }
+    Blocker::new(task.as_str(), kind, cause, resolution)
+        .text(state.question().unwrap_or(reason))
+        .commands(grant.into_iter().chain([retry, skip]))
+        .of_task(run, task)
 }
 
 /// Returns the command that approves what waits in a level, and nothing else.
@@ -121,16 +85,54 @@ pub fn approval_command(level: Level, candidate: &Candidate) -> String {
     format!("mahabharatha merge --approve={} --level {level}", candidate.tree.short())
 }
 
-pub(super) fn unapproved_level(level: Level, candidate: &Candidate) -> Blocker {
+fn waiting_task(run: &Run, task: &TaskId) -> Blocker {
+    let feature = run.feature();
+    let resolution = format!(
+        "do it in Claude Code with `/mahabharatha:worker {task}`, or by hand after `mahabharatha task claim {task}`; or go on \
+         without it: `mahabharatha skip {task} --reason TEXT`"
+    );
+    let claim = format!("mahabharatha task claim -f {feature} {task}");
+    let skip = format!("mahabharatha skip -f {feature} {task} --reason \"…\"");
+    Blocker::new(task.as_str(), "person", "waits for a person", resolution).commands([claim, skip]).of_task(run, task)
+}
+
+fn failed_level(run: &Run, level: Level, failure: &LevelFailure) -> Blocker {
+    let feature = run.feature();
+    let again = format!("mahabharatha run {feature}");
+    let what = format!("level {level}");
+    let blocker = match failure {
+        LevelFailure::Gate { failure, why } => {
+            let (cause, resolution) = failed_gate(failure, why);
+            let logs = format!("mahabharatha logs -f {feature} --gate {}", shell_word(&failure.gate));
+            Blocker::new(what, "gate", cause, resolution).text(&failure.output).commands([logs, again])
+        }
+        LevelFailure::Obstacle(obstacle) => {
+            let (kind, command) = match obstacle {
+                Obstacle::Conflict { .. } => ("conflict", format!("mahabharatha merge --retry -f {feature}")),
+                Obstacle::WorkLost { tasks } => ("lost_work", retry_all(tasks, feature.as_str())),
+                _ => ("obstacle", again),
+            };
+            Blocker::new(what, kind, obstacle.to_string(), resolution_of(obstacle)).commands([command])
+        }
+    };
+    blocker.of_level(run, level)
+}
+
+fn retry_all(tasks: &[TaskId], feature: &str) -> String {
+    let tasks: Vec<&str> = tasks.iter().map(TaskId::as_str).collect();
+    format!("mahabharatha retry -f {feature} {}", tasks.join(" "))
+}
+
+pub(super) fn unapproved_level(run: &Run, level: Level, candidate: &Candidate) -> Blocker {
     let (base, staging) = (candidate.base.short(), candidate.staging.short());
-    Blocker {
-        what: format!("level {level}"),
-        cause: "waits for your approval".to_string(),
-        resolution: format!(
-            "`git diff {base}...{staging}` shows it; `{}` merges it, or `mahabharatha retry TASK` repeats a task",
-            approval_command(level, candidate)
-        ),
-    }
+    let approve = approval_command(level, candidate);
+    let resolution = format!(
+        "`git diff {base}...{staging}` shows it; `{approve}` merges it, or `mahabharatha retry TASK` repeats a task"
+    );
+    let approve = format!("{approve} -f {}", run.feature());
+    Blocker::new(format!("level {level}"), "approval", "waits for your approval", resolution)
+        .commands([approve, format!("git diff {base}...{staging}")])
+        .of_level(run, level)
 }
 
 fn failed_gate(failure: &GateFailure, why: &str) -> (String, String) {
@@ -180,23 +182,29 @@ pub(super) fn resolution_of(obstacle: &Obstacle) -> String {
 }
 
 /// Returns what stopped the run as a whole, if no level failed.
-fn stopped_run(end: &End) -> Option<Blocker> {
-    let (cause, resolution) = match end {
+fn stopped_run(run: &Run, end: &End) -> Option<Blocker> {
+    let go_on = format!("mahabharatha run {}", run.feature());
+    let (kind, cause, resolution) = match end {
         End::Paused { why, .. } => (
+            "paused",
             why.clone(),
             "change that, in .mahabharatha/config.yaml where it is a setting, then `mahabharatha run` goes on",
         ),
-        End::Failed { why } => (summary(why), "fix the cause, then `mahabharatha run` goes on"),
+        End::Failed { why } => ("failed", summary(why), "fix the cause, then `mahabharatha run` goes on"),
         End::SetupFailed { why } => (
+            "setup",
             summary(why),
             "try the command with `mahabharatha sandbox -- COMMAND`, correct it or worktrees.setup in \
              .mahabharatha/config.yaml, then `mahabharatha run` goes on",
         ),
         End::RedBase { gates } => (
+            "red_base",
             format!("gates are red on the base before anything ran: {}", gates.join(", ")),
             "make them green and commit, or `mahabharatha run --allow-red-base`",
         ),
         _ => return None,
     };
-    Some(Blocker { what: RUN.to_string(), cause, resolution: resolution.to_string() })
+    let allow = (kind == "red_base").then(|| format!("{go_on} --allow-red-base"));
+    let blocker = Blocker::new(RUN, kind, cause, resolution).commands([go_on].into_iter().chain(allow));
+    Some(Blocker { since: run.ended_at().map(Stamp), ..blocker })
 }

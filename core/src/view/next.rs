@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::blockers::{Blocker, approval_command, blockers_of, resolution_of, unapproved_level};
+use super::blockers::{approval_command, blockers_of, resolution_of, unapproved_level};
 use crate::ids::{Level, TaskId};
 use crate::run::effect::Effect;
 use crate::run::event::Obstacle;
@@ -96,9 +96,9 @@ impl Next {
                 });
             }
             LevelStatus::AwaitingApproval { candidate } => {
-                let Blocker { what, cause, resolution } = unapproved_level(level.level, candidate);
+                let blocker = unapproved_level(run, level.level, candidate);
                 next.step = Step::Blocked;
-                next.why = Some(format!("{what} {cause}: {resolution}"));
+                next.why = Some(format!("{} {}: {}", blocker.what, blocker.cause, blocker.resolution));
                 next.command = Some(format!("{} -f {}", approval_command(level.level, candidate), next.feature));
             }
             LevelStatus::Staging

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Blocker, LevelView, TaskView};
+use super::spec::SpecView;
+use super::{Blockers, LevelView, TaskView};
 use crate::cost::Cost;
 use crate::graph::{Task, TaskGraph};
 
@@ -18,7 +19,8 @@ pub struct PlannedView {
     #[serde(flatten)]
     pub cost: Cost,
     pub planning: Cost,
-    pub blockers: Vec<Blocker>,
+    #[serde(flatten)]
+    pub blockers: Blockers,
 }
 
 impl PlannedView {
@@ -31,7 +33,7 @@ impl PlannedView {
             tasks: tasks.iter().map(pending_task).collect(),
             cost: planning,
             planning,
-            blockers: Vec::new(),
+            blockers: Blockers::default(),
         }
     }
 }
@@ -72,6 +74,7 @@ fn pending_task(task: &Task) -> TaskView {
         next_attempt_at: None,
         strays: Vec::new(),
         dependencies: task.dependencies.clone(),
+        spec: SpecView::of(task),
         attempts: Vec::new(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, BufReader, Seek, SeekFrom};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -234,6 +234,29 @@ fn take_line(line: &[u8], filter: &LogFilter, logs: &mut Logs) {
         Ok(_) => {}
         Err(_) => logs.unreadable += usize::from(!line.trim_ascii().is_empty()),
     }
+}
+
+/// Returns the whole records in the first bytes of one log file; none if it cannot be read.
+pub fn first_records(log: &Path, bytes: u64) -> Vec<LogRecord> {
+    part_of(log, 0, bytes)
+}
+
+/// Returns the whole records in the last bytes of one log file; none if it cannot be read.
+pub fn last_records(log: &Path, bytes: u64) -> Vec<LogRecord> {
+    let length = bounded::open(log).and_then(|file| file.metadata()).map_or(0, |found| found.len());
+    part_of(log, length.saturating_sub(bytes), bytes)
+}
+
+fn part_of(log: &Path, from: u64, bytes: u64) -> Vec<LogRecord> {
+    let read = || -> io::Result<Vec<u8>> {
+        let mut file = bounded::open(log)?;
+        file.seek(SeekFrom::Start(from))?;
+        let mut part = Vec::new();
+        file.take(bytes).read_to_end(&mut part)?;
+        Ok(part)
+    };
+    let part = read().unwrap_or_default();
+    part.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
 }
 
 /// Merges by time; a record that is in both a worker's and a task's log is taken once.

@@ -10,6 +10,7 @@ mod display;
 pub mod estimate;
 mod failure;
 pub mod files;
+pub mod gate_runs;
 pub mod hypotheses;
 pub mod junit;
 pub mod list;

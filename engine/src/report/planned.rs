@@ -23,7 +23,7 @@ pub fn planned_text(view: &PlannedView, requirements: Option<&str>, limit: Optio
     if view.status == "designed" {
         parts.push(format!("Next: mahabharatha run {}\n", view.feature));
     }
-    for blocker in &view.blockers {
+    for blocker in view.blockers.iter() {
         let what = paint.apply(Style::Bad, &one_line(&blocker.to_string()));
         parts.push(format!("{what}\n  {}\n", one_line(&blocker.resolution)));
     }
@@ -71,7 +71,7 @@ mod tests {
             "tables: planned, not run yet; the requirements are a draft; cost unknown\n"
         );
         let (cause, resolution) = ("it is not valid".to_string(), "fix it".to_string());
-        view.blockers.push(Blocker { what: "design".to_string(), cause, resolution });
+        view.blockers.push(Blocker::new("design", "design", cause, resolution));
         assert!(shown(&view, None).ends_with("not run yet; cost unknown\n\ndesign: it is not valid\n  fix it\n"));
     }
 }

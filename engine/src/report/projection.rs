@@ -22,6 +22,7 @@ pub struct Projection<'a> {
     workers: &'a [WorkerView],
     #[serde(serialize_with = "levels")]
     levels: &'a [LevelView],
+    #[serde(serialize_with = "blockers")]
     blockers: &'a [Blocker],
     planning: Cost,
     /// `None` until the whole feature is completed.
@@ -134,6 +135,10 @@ fn levels<S: Serializer>(levels: &[LevelView], serializer: S) -> Result<S::Ok, S
         };
         (level.level, entry)
     }))
+}
+
+fn blockers<S: Serializer>(blockers: &[Blocker], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(blockers.iter().map(ToString::to_string))
 }
 
 fn completion(view: &RunView) -> Completion<'_> {

@@ -1,6 +1,5 @@
 //! The gate that is running now, in a file that `status` and the run's display read.
 
-use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 use mahabharatha_core::ids::Time;
@@ -14,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::human_duration;
-use super::logs::LogRecord;
+use super::logs::last_records;
 
 /// Bytes at the end of a log that are searched for its last line.
 const TAIL_BYTES: u64 = 16 << 10;
@@ -66,13 +65,7 @@ impl RunningGate {
     }
 
     fn last_line(&self) -> Option<String> {
-        let mut file = bounded::open(&self.log).ok()?;
-        let length = file.metadata().ok()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES))).ok()?;
-        let mut tail = Vec::new();
-        file.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
-        let records =
-            tail.split(|&byte| byte == b'\n').rev().filter_map(|line| serde_json::from_slice::<LogRecord>(line).ok());
+        let records = last_records(&self.log, TAIL_BYTES).into_iter().rev();
         let mut output = records.filter(|record| record.event.as_deref() == Some(OUTPUT));
         output.next().map(|record| record.message)
     }

@@ -8,6 +8,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Value, json};
 
+use super::gate_runs::GateRunView;
 use super::stream::{Ended, FailedGate, Log};
 
 /// The page that describes every key of the configuration; a test compares it with the reader.
@@ -41,6 +42,7 @@ pub fn status() -> Value {
     let mut generator = writer();
     let run = generator.subschema_for::<RunView>().to_value();
     let planned = generator.subschema_for::<PlannedView>().to_value();
+    let gate = generator.subschema_for::<GateRunView>().to_value();
     let setup = generator.subschema_for::<Cost>().to_value();
     let text = json!({ "type": ["string", "null"] });
     let object = |fields: Value| json!({ "type": ["object", "null"], "properties": fields });
@@ -53,6 +55,7 @@ pub fn status() -> Value {
             "gate": text, "command": text, "at": text, "started_at": text, "last_line": text,
             "elapsed_seconds": { "type": "integer" },
         })),
+        "gates": { "type": "array", "items": gate },
         "task_list": object(json!({ "id": text, "shown_instead": text, "trouble": text })),
         "mismatches": {
             "type": "array",
@@ -60,7 +63,10 @@ pub fn status() -> Value {
         },
         "workers": {
             "type": "array",
-            "items": { "type": "object", "properties": { "doing": text, "tokens": { "type": ["integer", "null"] } } },
+            "items": { "type": "object", "properties": {
+                "doing": text, "tokens": { "type": ["integer", "null"] }, "phase": text, "phase_since": text,
+                "agent": text, "model": text,
+            } },
         },
     });
     json!({
@@ -99,6 +105,7 @@ pub fn events() -> Value {
             "version": { "type": "integer" },
             "at": { "type": "string" },
             "event": { "type": "string" },
+            "seq": { "type": "integer" },
         },
         "allOf": cases,
         "$defs": generator.take_definitions(true),

@@ -45,7 +45,7 @@ impl StateSection {
             facts: facts(view),
             tasks: view.tasks.iter().map(row).collect(),
             decisions,
-            blockers: view.blockers.clone(),
+            blockers: view.blockers.0.clone(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use jiff::tz::TimeZone;
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::Time;
-use mahabharatha_core::view::{AttemptView, LevelView, RunView, TaskView, WorkerView};
+use mahabharatha_core::view::{AttemptView, LevelView, RunView, Stamp, TaskView, WorkerView};
 use mahabharatha_sys::container::Usage;
 use mahabharatha_sys::ui::{Paint, Style, fit, one_line, width};
 use serde::Serialize;
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::columns::{Cell, cell, columns, styled};
 use super::failure::wip_ref;
+use super::gate_runs::GateRunView;
 use super::human_duration;
 use super::logs::{LogRecord, render_record};
 use super::running_gate::GateProgress;
@@ -66,12 +67,26 @@ pub struct ListView {
     pub trouble: Option<String>,
 }
 
-/// Current activity of an agent, and the tokens it has used so far, which no total includes yet.
+/// Current activity of a worker, and the tokens its agent has used so far, which no total includes yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Doing {
-    /// Such as `editing src/x.rs`.
+    /// `agent` or `verifying`.
+    pub phase: &'static str,
+    /// When the phase began.
+    pub since: Time,
+    /// The agent's name in the configuration.
+    pub agent: String,
+    pub model: Option<String>,
+    /// Such as `editing src/x.rs`; empty if the agent reports nothing.
     pub what: String,
     pub tokens: u64,
+}
+
+impl Doing {
+    /// Formats the activity; empty if nothing is known of it.
+    pub fn text(&self) -> String {
+        if self.phase == "verifying" { self.phase.to_string() } else { one_line(&self.what) }
+    }
 }
 
 /// How `status` is shown.
@@ -98,14 +113,20 @@ pub fn status_json(
     view: &RunView,
     doing: &BTreeMap<u32, Doing>,
     gate: Option<&GateProgress>,
+    gates: &[GateRunView],
     list: Option<&ListView>,
 ) -> Value {
     let mut status = json!(view);
     status["running_gate"] = json!(gate.map(GateProgress::to_json));
+    status["gates"] = json!(gates);
     for (worker, shown) in view.workers.iter().zip(status["workers"].as_array_mut().into_iter().flatten()) {
         let doing = doing.get(&worker.id);
-        shown["doing"] = json!(doing.map(|doing| &doing.what));
+        shown["doing"] = json!(doing.map(|doing| &doing.what).filter(|what| !what.is_empty()));
         shown["tokens"] = json!(doing.map(|doing| doing.tokens));
+        shown["phase"] = json!(doing.map(|doing| doing.phase));
+        shown["phase_since"] = json!(doing.map(|doing| Stamp(doing.since)));
+        shown["agent"] = json!(doing.map(|doing| &doing.agent));
+        shown["model"] = json!(doing.and_then(|doing| doing.model.as_ref()));
     }
     status["mismatches"] = json!(list.map(|list| &list.mismatches[..]).unwrap_or_default());
     status["task_list"] = json!(
@@ -237,9 +258,10 @@ fn workers(view: &RunView, show: Show<'_>) -> String {
     let ports = |worker: u32| show.details.and_then(|details| details.ports.get(&worker));
     let containers = show.details.map(|details| &details.containers).filter(|all| !all.is_empty());
     let said = |doing: &Doing| match doing.tokens {
-        0 => one_line(&doing.what),
-        tokens => format!("{} ({} so far)", one_line(&doing.what), count(tokens as usize, "token")),
+        0 => doing.text(),
+        tokens => format!("{} ({} so far)", doing.text(), count(tokens as usize, "token")),
     };
+    let has_activity = show.doing.values().any(|doing| !said(doing).is_empty());
     let row = |worker: &WorkerView| {
         let ports: Vec<String> = ports(worker.id).into_iter().flatten().map(u16::to_string).collect();
         let mut row = vec![
@@ -250,7 +272,7 @@ fn workers(view: &RunView, show: Show<'_>) -> String {
         ];
         row.extend(show.details.map(|_| cell(ports.join(","))));
         row.extend(containers.map(|all| cell(all.get(&worker.id).map(ToString::to_string).unwrap_or_default())));
-        if !show.doing.is_empty() {
+        if has_activity {
             row.push(cell(show.doing.get(&worker.id).map(said).unwrap_or_default()));
         }
         row.push(cell(&worker.branch));
@@ -261,7 +283,7 @@ fn workers(view: &RunView, show: Show<'_>) -> String {
     head.extend(show.details.map(|_| "Ports"));
     head.extend(containers.map(|_| "Container"));
     let mut shrinking = vec![head.len()];
-    if !show.doing.is_empty() {
+    if has_activity {
         head.push("Doing");
         shrinking.push(head.len());
     }
@@ -339,7 +361,7 @@ fn blockers(view: &RunView, show: Show<'_>) -> Option<String> {
         return None;
     }
     let mut text = format!("{}\n", show.paint.apply(Style::Strong, "Blockers"));
-    for blocker in &view.blockers {
+    for blocker in view.blockers.iter() {
         let what = show.paint.apply(Style::Bad, &one_line(&blocker.to_string()));
         text.push_str(&format!("{what}\n  {}\n", one_line(&blocker.resolution)));
     }
@@ -350,7 +372,7 @@ fn blockers(view: &RunView, show: Show<'_>) -> Option<String> {
 mod tests {
     use mahabharatha_core::run::event::{Command, FailCause, JobEnd};
 
-    use super::super::support::{Story, failed, id};
+    use super::super::support::{START, Story, failed, id};
     use super::*;
 
     fn shown(story: &mut Story, details: Option<&Details>, columns: Option<usize>) -> String {
@@ -434,17 +456,49 @@ mod tests {
         let mismatch = Mismatch { task: id("TASK-001"), ours: "in_progress", claude: "completed".to_string() };
         let list = ListView { id: "x".to_string(), mismatches: vec![mismatch], ..ListView::default() };
         for story in [running, Story::stuck(), Story::eventful()] {
-            let status = status_json(&story.view(), &BTreeMap::new(), None, Some(&list));
+            let status = status_json(&story.view(), &BTreeMap::new(), None, &[], Some(&list));
             assert_holds(&contract, &status, "");
             assert!(!status["tasks"].as_array().unwrap().is_empty());
         }
-        let doing = Doing { what: "editing src/x.rs".to_string(), tokens: 1_200 };
-        let status = status_json(&Story::stuck().view(), &[(0, doing)].into(), None, None);
+        let doing = Doing {
+            phase: "agent",
+            since: START,
+            agent: "claude".to_string(),
+            model: None,
+            what: "editing src/x.rs".to_string(),
+            tokens: 1_200,
+        };
+        let status = status_json(&Story::stuck().view(), &[(0, doing)].into(), None, &[], None);
         assert_eq!(status["workers"][0]["tokens"], 1_200);
         assert_eq!(status["tasks"][0]["started_at"], "2026-01-26T10:30:02Z");
         assert_eq!(status["workers"][0]["doing"], "editing src/x.rs");
         assert_eq!(status["workers"][1]["doing"], Value::Null);
         assert_eq!(status["blockers"], json!(["TASK-001: The API <v2> is not there see docs"]));
+        let problem = &status["problems"][0];
+        assert_eq!(
+            (&problem["kind"], &problem["text"]),
+            (&json!("question"), &json!("The API <v2> is not there\nsee docs"))
+        );
+        assert_eq!((&problem["since"], &problem["holds"]), (&json!("2026-01-26T10:30:10Z"), &json!(["TASK-003"])));
+        assert_eq!(problem["commands"][0], "mahabharatha retry -f tables TASK-001 --note \"…\"");
+        assert_eq!((&status["workers"][0]["phase"], &status["workers"][1]["phase"]), (&json!("agent"), &Value::Null));
+        assert_eq!(status["budget_usd"], 20.0);
+    }
+
+    #[test]
+    fn the_time_left_is_told_only_if_it_can_be() {
+        let tasks: Vec<Value> = (1..=6)
+            .map(|number| json!({"id": format!("T-{number}"), "title": "t", "level": 1, "estimate_minutes": 10}))
+            .collect();
+        let mut story = Story::of(super::super::support::policy(), &tasks);
+        story.base_is_green().starts("T-1").starts("T-2").after(60.0).done("T-1").done("T-2");
+        assert_eq!(story.view().remaining, None, "two tasks say too little");
+        story.starts("T-3").after(60.0).done("T-3");
+        // Each took a minute instead of ten; two workers do the last three, one of which has begun.
+        let left = story.view().remaining.map(|left| left.as_secs());
+        assert_eq!(left, Some(60));
+        story.ends("T-4", JobEnd::Blocked { reason: "which one?".to_string() });
+        assert_eq!(story.view().remaining, None, "a person decides how long it takes");
     }
 
     #[test]

@@ -124,13 +124,16 @@ impl Stream {
         }
     }
 
-    /// Returns the lines for what the event changed; `run` is the state after the event.
+    /// Returns the lines for what the event changed, with its number; `run` is the state after the event.
     pub fn lines(&mut self, event: &Event, run: &Run) -> Vec<String> {
         let mut before = std::mem::replace(self, Stream::of(run));
         self.printed_levels = std::mem::take(&mut before.printed_levels);
         self.printed_levels.resize(self.levels.len(), Value::Null);
         let at = run.updated_at();
-        let mut lines: Vec<String> = failed_gate(event).map(|gate| event_line(at, "gate_failed", gate)).collect();
+        let seq = run.seq();
+        let numbered = |fields: Value| extended(json!({ "seq": seq }), fields);
+        let mut lines: Vec<String> =
+            failed_gate(event).map(|gate| event_line(at, "gate_failed", numbered(json!(gate)))).collect();
         if before.tasks.len() != self.tasks.len() || before.levels.len() != self.levels.len() {
             lines.push(whole_run(run));
             return lines;
@@ -139,14 +142,16 @@ impl Stream {
             let view = RunView::of(run);
             let tasks = before.tasks.iter().zip(&self.tasks).zip(&view.tasks);
             lines.extend(
-                tasks.filter(|((old, new), _)| old != new).map(|(_, task)| event_line(at, "task", json!(task))),
+                tasks
+                    .filter(|((old, new), _)| old != new)
+                    .map(|(_, task)| event_line(at, "task", numbered(json!(task)))),
             );
             // Several statuses of a level look alike from outside.
             let is_changed = |index: &usize| before.levels[*index] != self.levels[*index];
             for index in (0..self.levels.len()).filter(is_changed) {
                 let level = json!(view.levels[index]);
                 if self.printed_levels[index] != level {
-                    lines.push(event_line(at, "level", &level));
+                    lines.push(event_line(at, "level", numbered(level.clone())));
                     self.printed_levels[index] = level;
                 }
             }

@@ -21,8 +21,8 @@ use crate::report::running_gate::RunningGate;
 use crate::report::stream::Stream;
 use crate::report::{Display, files};
 
-/// Poll interval for the progress of the running gate, while there is a screen to show it.
-const GATE_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Poll interval for the progress of the running gate, while there is a screen to show it, and for the end of the process.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How following a run ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,7 +54,8 @@ pub fn follow(place: &Place, ui: &Arc<Ui>, streams: bool) -> Result<Followed> {
             _ if left.load(Ordering::Relaxed) || ui.reader_left() => break Followed::Left,
             Some(end) if !driven => break Followed::Ended(end.clone()),
             None if !driven => break Followed::Died,
-            _ => changes.wait(ui.has_screen().then_some(GATE_POLL_INTERVAL)),
+            // After the end another process, such as `stop`, may hold the feature for a moment, and changes no file then.
+            end => changes.wait((ui.has_screen() || end.is_some()).then_some(POLL_INTERVAL)),
         }
     };
     follower.display.finish();

@@ -1,12 +1,12 @@
 //! Sends commands to a run that another process drives, and applies them to a run that no process drives.
 
 use mahabharatha_core::config::Ports;
-use mahabharatha_core::ids::TaskId;
+use mahabharatha_core::ids::{Level, TaskId};
 use mahabharatha_core::names::suggestion;
 use mahabharatha_core::run::effect::Answer;
 use mahabharatha_core::run::event::{Command, Event, TaskBudget};
 use mahabharatha_core::run::{End, Run, TaskStatus, record};
-use mahabharatha_core::view::RunView;
+use mahabharatha_core::view::{RunView, approval_command};
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::Git;
 use mahabharatha_sys::project::Place;
@@ -19,6 +19,9 @@ use super::{now, rebuild};
 use crate::host::jobs;
 use crate::lease::Lease;
 use crate::report::files;
+
+/// Fewest digits of an id that an approval takes, as with git.
+const MIN_ID_DIGITS: usize = 4;
 
 /// Reads the run from its journal; fails if there has been none.
 pub fn read_run(place: &Place) -> Result<Run> {
@@ -98,6 +101,41 @@ pub fn scale(place: &Place, workers: u32, ports: &Ports) -> Result<Answer> {
     let added = workers.saturating_sub(run.workers().len() as u32);
     drop(place.project.lease_ports(ports, added)?);
     send(place, &Command::Scale { workers })
+}
+
+/// Approves the level that waits for it: the tree or staging commit that was shown to the user, or what waits at this
+/// moment if `shown` is empty. Returns what to tell the user.
+pub fn approve(place: &Place, level: Option<Level>, shown: &str) -> Result<String> {
+    let is_id = shown.len() >= MIN_ID_DIGITS && shown.chars().all(|c| c.is_ascii_hexdigit());
+    if !shown.is_empty() && !is_id {
+        let message =
+            format!("--approve: {shown:?} is no tree or commit: give at least {MIN_ID_DIGITS} digits of its id");
+        return Err(Error::new(Kind::Usage, message));
+    }
+    let run = read_run(place)?;
+    let waiting = run.awaiting_approval().filter(|(waiting, _)| level.is_none_or(|level| level == *waiting));
+    let Some((level, candidate)) = waiting else {
+        let what = level.map_or_else(|| "no level".to_string(), |level| format!("level {level}"));
+        let does = if level.is_some() { "does not wait" } else { "waits" };
+        return Err(Error::new(Kind::Invalid, format!("{what} of {} {does} for approval", place.feature))
+            .hint("`mahabharatha status` shows what each level waits for."));
+    };
+    let shown = shown.to_ascii_lowercase();
+    if ![&candidate.tree, &candidate.staging].iter().any(|id| id.as_str().starts_with(&shown)) {
+        let what = format!("{shown} does not wait for approval: level {level} of {} has changed since", place.feature);
+        let (base, staging) = (candidate.base.short(), candidate.staging.short());
+        return Err(Error::new(Kind::Invalid, what).hint(format!(
+            "`git diff {base}...{staging}` shows what waits now; `{} -f {}` approves it.",
+            approval_command(level, candidate),
+            place.feature
+        )));
+    }
+    let answer = send(place, &Command::Approve { level, tree: candidate.tree.clone() })?;
+    let message = answer.message.unwrap_or_default();
+    if answer.declined {
+        return Err(Error::new(Kind::Invalid, message).hint("`mahabharatha status` shows what waits now."));
+    }
+    Ok(message)
 }
 
 fn apply(place: &Place, lock: &FeatureLock, request: String, command: &Command) -> Result<Answer> {

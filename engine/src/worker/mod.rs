@@ -56,7 +56,7 @@ pub use files::check_worktree;
 pub use include::wanted_files;
 pub use job_spec::{FILE as JOB_SPEC, JobSpec, Limits, Logs, PromptContext, Rules, result_ref, slots_dir};
 pub use ownership::owner;
-pub use progress::Progress;
+pub use progress::{Phase, Progress};
 pub use secrets::{feedback as secret_feedback, scan as scan_secrets};
 pub use snapshot::{Running, Snapshot, snapshot};
 pub use start::{base_of_wip, occupant, occupants, save_leftovers};

@@ -1,0 +1,121 @@
+//! What a key can do to a run: always what a command does too, and the command is shown before it is done.
+
+use mahabharatha_core::ids::{Level, Oid, TaskId, WorkerId};
+use mahabharatha_core::run::effect::{Answer, GRACE_PERIOD};
+use mahabharatha_core::run::event::Command;
+use mahabharatha_core::run::notes::checked_note;
+use mahabharatha_engine::session::control;
+use mahabharatha_engine::session::stop::stop;
+use mahabharatha_engine::specs;
+use mahabharatha_sys::error::{Error, Kind, Result};
+use mahabharatha_sys::proc::shell_word;
+use mahabharatha_sys::project::Place;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    Retry { task: TaskId, note: String },
+    Skip { task: TaskId, reason: String, with: Vec<TaskId> },
+    Grant { task: TaskId, paths: Vec<String> },
+    Approve { level: Level, tree: Oid },
+    Scale { workers: u32 },
+    StopWorker { worker: u32 },
+    StopRun { force: bool },
+}
+
+impl Action {
+    /// Returns the same action with what the person typed.
+    pub fn with_text(self, text: &str) -> Action {
+        let text = text.trim().to_string();
+        match self {
+            Action::Retry { task, .. } => Action::Retry { task, note: text },
+            Action::Skip { task, with, .. } => Action::Skip { task, reason: text, with },
+            other => other,
+        }
+    }
+
+    /// Returns what the person is asked to type or confirm.
+    pub fn question(&self) -> String {
+        match self {
+            Action::Retry { task, .. } => format!("Answer or advice for {task} (may be empty)"),
+            Action::Skip { task, with, .. } if with.is_empty() => format!("Why skip {task}?"),
+            Action::Skip { task, with, .. } => {
+                let with: Vec<&str> = with.iter().map(TaskId::as_str).collect();
+                format!("Why skip {task}, and with it {}?", with.join(", "))
+            }
+            Action::Grant { task, .. } => format!("Grant {task} these files?"),
+            Action::Approve { level, .. } => format!("Approve level {level} as it is on staging?"),
+            Action::StopWorker { worker } => {
+                format!("Stop worker {worker}? Its task goes to another, its work is kept.")
+            }
+            Action::Scale { .. } | Action::StopRun { .. } => String::new(),
+        }
+    }
+
+    /// Returns the command that does the same.
+    pub fn command(&self, feature: &str) -> String {
+        match self {
+            Action::Retry { task, note } if note.is_empty() => format!("mahabharatha retry -f {feature} {task}"),
+            Action::Retry { task, note } => {
+                format!("mahabharatha retry -f {feature} {task} --note {}", shell_word(note))
+            }
+            Action::Skip { task, reason, .. } => {
+                format!("mahabharatha skip -f {feature} {task} --reason {}", shell_word(reason))
+            }
+            Action::Grant { task, paths } => {
+                let paths: Vec<String> = paths.iter().map(|path| shell_word(path)).collect();
+                format!("mahabharatha task grant -f {feature} {task} -- {}", paths.join(" "))
+            }
+            Action::Approve { level, tree } => {
+                format!("mahabharatha merge --approve={} --level {level} -f {feature}", tree.short())
+            }
+            Action::Scale { workers } => format!("mahabharatha scale -f {feature} {workers}"),
+            Action::StopWorker { worker } => format!("mahabharatha stop {feature} --worker {worker}"),
+            Action::StopRun { force: false } => format!("mahabharatha stop {feature}"),
+            Action::StopRun { force: true } => format!("mahabharatha stop {feature} --force"),
+        }
+    }
+
+    /// Does it, on the way that the command takes. Returns what to tell the person.
+    pub fn act(&self, place: &Place) -> Result<String> {
+        let driven = control::is_driven(place)?;
+        let told = match self {
+            Action::Retry { task, note } => {
+                let max_usd = specs::load_config(&place.project)?.budget.max_usd_per_task;
+                let refused = |why: String| Error::new(Kind::Usage, why);
+                let note = (!note.is_empty()).then(|| checked_note(note).map_err(refused)).transpose()?;
+                accepted(control::retry(place, vec![task.clone()], max_usd, note)?, "queued again")?
+            }
+            Action::Skip { task, reason, .. } => {
+                let (tasks, reason) = (vec![task.clone()], reason.clone());
+                let command = Command::Skip { tasks, reason, keep_dependents: false };
+                accepted(control::send(place, &command)?, "skipped")?
+            }
+            Action::Grant { task, paths } => {
+                let command = Command::Grant { task: task.clone(), paths: paths.clone() };
+                accepted(control::send(place, &command)?, "granted and queued again")?
+            }
+            Action::Approve { level, tree } => control::approve(place, Some(*level), tree.as_str())?,
+            Action::Scale { workers } => {
+                let ports = specs::load_config(&place.project)?.ports;
+                control::scale(place, *workers, &ports)?.message.unwrap_or_default()
+            }
+            Action::StopWorker { worker } => match stop(place, Some(WorkerId(*worker)), false, GRACE_PERIOD)? {
+                true => format!("worker {worker} is stopped; its task goes to another"),
+                false => "nothing runs".to_string(),
+            },
+            Action::StopRun { force } => {
+                stop(place, None, *force, if *force { std::time::Duration::ZERO } else { GRACE_PERIOD })?;
+                return Ok("stopped; its work is kept".to_string());
+            }
+        };
+        Ok(if driven { told } else { format!("{told}. Go on with: mahabharatha run {}", place.feature) })
+    }
+}
+
+fn accepted(answer: Answer, done: &str) -> Result<String> {
+    if let Some(refused) = answer.refused.first() {
+        return Err(Error::new(Kind::Failed, format!("{}: {}", refused.task, refused.why)));
+    }
+    let tasks: Vec<&str> = answer.accepted.iter().map(TaskId::as_str).collect();
+    Ok(format!("{}: {done}", tasks.join(", ")))
+}

@@ -1,0 +1,177 @@
+//! What an open task or gate shows beyond the run's view: spec, output, diff, log. Read on a thread of its own.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+use jiff::tz::TimeZone;
+use mahabharatha_core::ids::{Attempt, TaskId};
+use mahabharatha_core::spec::TaskSpec;
+use mahabharatha_engine::report::logs::{LogLevel, LogRecord, last_records};
+use mahabharatha_engine::session::control;
+use mahabharatha_engine::session::diff::{self, Selection};
+use mahabharatha_sys::error::Result;
+use mahabharatha_sys::project::Place;
+use mahabharatha_sys::ui::{clean, escape, one_line};
+
+use super::state::Tab;
+
+/// Bytes at the end of a log that are shown.
+const TAIL_BYTES: u64 = 512 << 10;
+/// Most lines of a diff that are shown.
+const MAX_DIFF_LINES: usize = 5_000;
+const MAX_LINE_CHARS: usize = 2_000;
+
+/// What is to be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    Task { task: String, tab: Tab, attempt: Option<u32> },
+    Gate { log: PathBuf },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Detail {
+    pub of: Wanted,
+    pub lines: Vec<Piece>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    Plain,
+    Dim,
+    Strong,
+    Good,
+    Bad,
+    Warn,
+    /// The head of a file in a diff.
+    File,
+}
+
+/// A line without control characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    pub tone: Tone,
+    pub text: String,
+}
+
+fn piece(tone: Tone, text: impl Into<String>) -> Piece {
+    Piece { tone, text: text.into() }
+}
+
+/// Reads what is wanted; a problem becomes its only line.
+pub fn read(place: &Place, of: Wanted) -> Detail {
+    let lines = match &of {
+        Wanted::Gate { log } => Ok(last_records(log, TAIL_BYTES).iter().flat_map(output_of).collect()),
+        Wanted::Task { task, tab, attempt } => of_task(place, task, *tab, *attempt),
+    };
+    let problem = |error: mahabharatha_sys::error::Error| {
+        let hint = error.what_to_do().map(|hint| piece(Tone::Dim, clean(hint)));
+        [piece(Tone::Warn, clean(error.message()))].into_iter().chain(hint).collect()
+    };
+    Detail { of, lines: lines.unwrap_or_else(problem) }
+}
+
+fn of_task(place: &Place, task: &str, tab: Tab, attempt: Option<u32>) -> Result<Vec<Piece>> {
+    let run = control::read_run(place)?;
+    let found = run.graph().tasks().iter().find(|known| known.id.as_str() == task);
+    let Some(known) = found else { return Err(control::no_such_task(&run, task)) };
+    let attempt = attempt.or_else(|| run.task(&known.id)?.attempts.last().map(|record| record.attempt.0));
+    let log = || last_records(&place.paths.task_log(&known.id), TAIL_BYTES).into_iter();
+    let of_attempt = |record: &LogRecord| attempt.is_none() || record.attempt == attempt;
+    Ok(match tab {
+        Tab::Overview => spec_lines(&known.spec),
+        Tab::Output => log().filter(of_attempt).flat_map(|record| output_of(&record)).collect(),
+        Tab::Log => log().filter_map(|record| log_line(&record)).collect(),
+        Tab::Diff => diff_lines(place, &known.id, attempt)?,
+    })
+}
+
+/// Returns what an agent said and did, and what its programs printed.
+fn output_of(record: &LogRecord) -> VecDeque<Piece> {
+    let text = clean(&record.message);
+    let lines = |tone: Tone, indent: &str| text.lines().map(|line| piece(tone, format!("{indent}{line}"))).collect();
+    match record.event.as_deref().unwrap_or_default() {
+        "text" | "finished" => lines(Tone::Plain, ""),
+        "tool_use" => lines(Tone::Strong, "  "),
+        "output" | "gate_output" => lines(Tone::Plain, ""),
+        "verification_output" => lines(Tone::Dim, "  │ "),
+        "verification" => lines(Tone::Strong, "verification: "),
+        "gate_started" => lines(Tone::Strong, "$ "),
+        "gate_ended" => lines(Tone::Strong, ""),
+        "usage" | "session" | "started" | "ended" | "agent_started" | "agent_ended" | "prompt" | "kept"
+        | "committed" => VecDeque::new(),
+        _ if record.level >= LogLevel::Warn => lines(Tone::Warn, "  "),
+        _ => VecDeque::new(),
+    }
+}
+
+/// Returns one line for an event; none for output, which has a page of its own.
+fn log_line(record: &LogRecord) -> Option<Piece> {
+    let event = record.event.as_deref().unwrap_or_default();
+    if matches!(event, "output" | "verification_output" | "text" | "usage") {
+        return None;
+    }
+    let time = record.ts.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string();
+    let attempt = record.attempt.map(|attempt| attempt.to_string()).unwrap_or_default();
+    let tone = match record.level {
+        LogLevel::Error => Tone::Bad,
+        LogLevel::Warn => Tone::Warn,
+        LogLevel::Debug => Tone::Dim,
+        LogLevel::Info => Tone::Plain,
+    };
+    Some(piece(tone, format!("{time}  {attempt:<2} {:<15} {}", one_line(event), one_line(&record.message))))
+}
+
+fn diff_lines(place: &Place, task: &TaskId, attempt: Option<u32>) -> Result<Vec<Piece>> {
+    let run = control::read_run(place)?;
+    let selection = Selection::Task { task: task.clone(), attempt: attempt.map(Attempt), wip: false };
+    let found = diff::find(place, &run, &selection)?;
+    let mut lines: Vec<Piece> = found.notes.iter().map(|note| piece(Tone::Warn, one_line(note))).collect();
+    let owned = run.graph().task(task).map_or(&[][..], |task| &task.owned);
+    for file in &found.files {
+        let path = file.change.path.to_string();
+        let whose = if owned.iter().any(|owned| owned.covers(&path)) { "owned" } else { "not owned" };
+        let counts = file.lines.map_or("binary".to_string(), |(added, deleted)| format!("+{added} −{deleted}"));
+        lines.push(piece(Tone::File, format!("{}  {whose}  {counts}", escape(&path))));
+        let patch = String::from_utf8_lossy(&file.patch);
+        // The head names the file, which the line above does.
+        for line in patch.lines().skip_while(|line| !line.starts_with("@@ ")) {
+            let tone = match line.as_bytes().first() {
+                Some(b'+') => Tone::Good,
+                Some(b'-') => Tone::Bad,
+                Some(b'@') => Tone::Dim,
+                _ => Tone::Plain,
+            };
+            let line: String = line.chars().take(MAX_LINE_CHARS).collect();
+            lines.push(piece(tone, escape(&line)));
+        }
+        if lines.len() > MAX_DIFF_LINES {
+            lines.truncate(MAX_DIFF_LINES);
+            lines.push(piece(Tone::Warn, format!("… all of it: mahabharatha diff -f {} {task}", place.feature)));
+            break;
+        }
+    }
+    if found.files.is_empty() {
+        lines.push(piece(Tone::Dim, "Nothing is changed."));
+    }
+    Ok(lines)
+}
+
+/// Returns what the spec says beyond title, files and criteria.
+fn spec_lines(spec: &TaskSpec) -> Vec<Piece> {
+    let parts = [
+        ("Description", &spec.description),
+        ("Context", &spec.context),
+        ("Action", &spec.action),
+        ("Done when", &spec.done),
+        ("Interface", &spec.interface),
+        ("Security", &spec.security),
+    ];
+    let mut lines = Vec::new();
+    for (name, text) in parts {
+        if let Some(text) = text.as_deref().filter(|text| !text.trim().is_empty()) {
+            lines.push(piece(Tone::Strong, name));
+            lines.extend(clean(text).lines().map(|line| piece(Tone::Plain, format!("  {line}"))));
+        }
+    }
+    lines
+}

@@ -1,0 +1,91 @@
+//! Reads a run as it goes on: the journal as far as it is new, the files of workers and gates.
+
+use jiff::Timestamp;
+use mahabharatha_core::ids::Time;
+use mahabharatha_core::run::Run;
+use mahabharatha_engine::report::gate_runs::GateRuns;
+use mahabharatha_engine::report::running_gate::RunningGate;
+use mahabharatha_engine::session::{self, control, live};
+use mahabharatha_sys::error::Result;
+use mahabharatha_sys::project::Place;
+use mahabharatha_sys::store::journal::Journal;
+
+use super::data::Data;
+
+pub struct Feed {
+    place: Place,
+    run: Run,
+    /// Number and bytes of the journal's records that the run has.
+    seen: usize,
+    bytes: u64,
+    gates: GateRuns,
+}
+
+impl Feed {
+    pub fn open(place: &Place) -> Result<Feed> {
+        let bytes = length(place);
+        let records = Journal::read(&place.paths.journal())?;
+        let run = session::rebuild(&place.paths, &records)?.ok_or_else(|| control::no_run(place))?;
+        Ok(Feed { place: place.clone(), run, seen: records.len(), bytes, gates: GateRuns::default() })
+    }
+
+    /// Returns the run as it is now.
+    pub fn read(&mut self) -> Result<Data> {
+        // Read first: if no process drives the run, what is read below is final.
+        let driven = control::is_at_work(&self.place)?;
+        self.read_journal()?;
+        let view = control::view(&self.place, &self.run, driven)?;
+        let mut data = Data::new(view, driven);
+        self.look_at_slots(&mut data)?;
+        Ok(data)
+    }
+
+    /// Brings the data up to date. While nothing happens, only what workers and gates do is read.
+    pub fn refresh(&mut self, data: &mut Data) -> Result<()> {
+        let driven = control::is_at_work(&self.place)?;
+        if driven && data.driven && length(&self.place) == self.bytes {
+            return self.look_at_slots(data);
+        }
+        *data = self.read()?;
+        Ok(())
+    }
+
+    fn read_journal(&mut self) -> Result<()> {
+        let bytes = length(&self.place);
+        if bytes == self.bytes {
+            return Ok(());
+        }
+        let records = Journal::read(&self.place.paths.journal())?;
+        match records.get(self.seen..) {
+            Some(new) => new.iter().for_each(|record| drop(self.run.step(record.at, &record.event))),
+            // Another journal was put in its place.
+            None => {
+                let run = session::rebuild(&self.place.paths, &records)?;
+                self.run = run.ok_or_else(|| control::no_run(&self.place))?;
+            }
+        }
+        (self.seen, self.bytes) = (records.len(), bytes);
+        Ok(())
+    }
+
+    fn look_at_slots(&mut self, data: &mut Data) -> Result<()> {
+        data.doing = live::doing(&self.place.paths, &data.view);
+        let running = RunningGate::find(&self.place.paths)?;
+        data.gates = self.gates.read(&self.place.paths, running.as_ref());
+        data.gate = running.map(|gate| gate.progress(now()));
+        Ok(())
+    }
+
+    /// Returns the run as far as it was read.
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+}
+
+fn length(place: &Place) -> u64 {
+    std::fs::metadata(place.paths.journal()).map_or(0, |found| found.len())
+}
+
+pub fn now() -> Time {
+    Time(Timestamp::now().as_millisecond())
+}

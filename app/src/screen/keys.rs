@@ -1,0 +1,284 @@
+//! What keys do: they change what is shown, or ask for an action.
+
+use mahabharatha_core::ids::TaskId;
+use mahabharatha_sys::ui::Key;
+
+use super::action::Action;
+use super::data::Data;
+use super::rows::{Fold, Item, Pick, rows};
+use super::state::{Page, Prompt, Scroll, State, Tab, TaskPage};
+
+/// What follows a key beyond another frame.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reaction {
+    None,
+    /// Leave the screen; the run goes on.
+    Leave,
+    /// Ctrl-C.
+    Interrupt,
+    Act(Action),
+    Copy(String),
+}
+
+/// Rows that pages and lists have now.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    pub rows: usize,
+    /// Lines of the open page, and how many there are.
+    pub page: usize,
+    pub lines: usize,
+}
+
+pub fn press(state: &mut State, data: &Data, room: Room, key: Key) -> Reaction {
+    state.touched = true;
+    if key == Key::Ctrl('c') {
+        return Reaction::Interrupt;
+    }
+    state.message = None;
+    if state.prompt.is_some() {
+        return in_prompt(state, key);
+    }
+    if state.filtering {
+        in_filter(state, key);
+        return Reaction::None;
+    }
+    match state.page.clone() {
+        Page::List => in_list(state, data, room, key),
+        Page::Task(page) => in_task(state, data, room, page, key),
+        Page::Gate(scroll) => {
+            match key {
+                Key::Esc | Key::Left => state.page = Page::List,
+                Key::Char('q') => return Reaction::Leave,
+                _ => state.page = Page::Gate(scrolled(scroll, room, key).unwrap_or(scroll)),
+            }
+            Reaction::None
+        }
+        Page::Help => {
+            state.page = Page::List;
+            Reaction::None
+        }
+    }
+}
+
+/// Adds pasted text to what is typed; its line breaks answer nothing.
+pub fn paste(state: &mut State, text: &str) {
+    if let Some(Prompt { text: Some(typed), .. }) = &mut state.prompt {
+        typed.push_str(&text.replace(['\r', '\n'], " "));
+    }
+}
+
+fn in_prompt(state: &mut State, key: Key) -> Reaction {
+    let Some(prompt) = state.prompt.as_mut() else { return Reaction::None };
+    match (key, &mut prompt.text) {
+        (Key::Esc, _) | (Key::Char('n'), None) => state.prompt = None,
+        (Key::Enter, Some(text)) => {
+            let needs_text = matches!(prompt.action, Action::Skip { .. });
+            if needs_text && text.trim().is_empty() {
+                state.says("a reason is needed", true);
+                return Reaction::None;
+            }
+            let action = prompt.action.clone().with_text(text);
+            state.prompt = None;
+            return Reaction::Act(action);
+        }
+        (Key::Enter | Key::Char('y'), None) => {
+            let action = prompt.action.clone();
+            state.prompt = None;
+            return Reaction::Act(action);
+        }
+        (Key::Backspace, Some(text)) => drop(text.pop()),
+        (Key::Ctrl('u'), Some(text)) => text.clear(),
+        (Key::Char(c), Some(text)) => text.push(c),
+        _ => {}
+    }
+    Reaction::None
+}
+
+fn in_filter(state: &mut State, key: Key) {
+    match key {
+        Key::Esc => {
+            state.filter.clear();
+            state.filtering = false;
+        }
+        Key::Enter => state.filtering = false,
+        Key::Backspace => drop(state.filter.pop()),
+        Key::Ctrl('u') => state.filter.clear(),
+        Key::Char(c) => state.filter.push(c),
+        _ => {}
+    }
+    state.top = 0;
+}
+
+fn in_list(state: &mut State, data: &Data, room: Room, key: Key) -> Reaction {
+    let page = room.rows.saturating_sub(1).max(1) as isize;
+    match key {
+        Key::Char('q') => return Reaction::Leave,
+        Key::Char('j') | Key::Down => state.step(data, room.rows, 1),
+        Key::Char('k') | Key::Up => state.step(data, room.rows, -1),
+        Key::PageDown | Key::Ctrl('f') => state.step(data, room.rows, page),
+        Key::PageUp | Key::Ctrl('b') => state.step(data, room.rows, -page),
+        Key::Home => state.step(data, room.rows, isize::MIN / 2),
+        Key::End | Key::Char('G') => state.step(data, room.rows, isize::MAX / 2),
+        Key::Char('n') | Key::Tab => state.next_problem(data),
+        Key::Esc => {
+            state.filter.clear();
+            state.problems_only = false;
+        }
+        Key::Char('/') => state.filtering = true,
+        Key::Char('p') => state.problems_only = !state.problems_only,
+        Key::Char('c') => state.unfolded = !state.unfolded,
+        Key::Char('t') => state.span = state.span.next(),
+        Key::Char('?') => state.page = Page::Help,
+        Key::Enter | Key::Right => open(state, data, room),
+        Key::Char('d') => {
+            open(state, data, room);
+            if let Page::Task(page) = &mut state.page {
+                page.tab = Tab::Diff;
+            }
+        }
+        key => return act(state, data, room, key),
+    }
+    Reaction::None
+}
+
+fn open(state: &mut State, data: &Data, room: Room) {
+    let items = rows(data, state, room.rows);
+    match items.get(state.selected(data, &items)) {
+        Some(Item::Task(index)) => {
+            let task = data.view.tasks[*index].id.to_string();
+            state.pick = Some(Pick::Task(task.clone()));
+            let page = TaskPage { task, tab: Tab::Overview, attempt: None, scroll: Scroll::Start };
+            state.page = Page::Task(page);
+        }
+        Some(Item::Gate) => state.page = Page::Gate(Scroll::End),
+        Some(Item::Fold(Fold::Pending | Fold::Done, _)) => state.unfolded = true,
+        None => {}
+    }
+}
+
+fn in_task(state: &mut State, data: &Data, room: Room, mut page: TaskPage, key: Key) -> Reaction {
+    let start = |tab: Tab| if tab == Tab::Output { Scroll::End } else { Scroll::Start };
+    let turn = |page: &mut TaskPage, tab: Tab| (page.tab, page.scroll) = (tab, start(tab));
+    match key {
+        Key::Esc | Key::Left => {
+            state.page = Page::List;
+            return Reaction::None;
+        }
+        Key::Char('q') => return Reaction::Leave,
+        Key::Char('?') => {
+            state.page = Page::Help;
+            return Reaction::None;
+        }
+        Key::Char(digit @ '1'..='4') => turn(&mut page, Tab::ALL[digit as usize - '1' as usize]),
+        Key::Char('d') => turn(&mut page, Tab::Diff),
+        Key::Tab | Key::Right => {
+            let next = page.tab.next();
+            turn(&mut page, next);
+        }
+        Key::Char(bracket @ ('[' | ']')) => {
+            let latest = data.task(&page.task).map_or(0, |task| task.attempt);
+            let now = page.attempt.unwrap_or(latest);
+            let next = if bracket == '[' { now.saturating_sub(1).max(1) } else { (now + 1).min(latest) };
+            page.attempt = (next != latest).then_some(next);
+            page.scroll = start(page.tab);
+        }
+        Key::Char(turn @ ('J' | 'K')) => {
+            state.page = Page::List;
+            state.step(data, room.rows, if turn == 'J' { 1 } else { -1 });
+            if let Some(Pick::Task(task)) = state.pick.clone() {
+                page = TaskPage { task, tab: page.tab, attempt: None, scroll: start(page.tab) };
+            }
+        }
+        key => match scrolled(page.scroll, room, key) {
+            Some(scroll) => page.scroll = scroll,
+            None => return act(state, data, room, key),
+        },
+    }
+    state.page = Page::Task(page);
+    Reaction::None
+}
+
+/// Returns where a key scrolls to; none if it is not one that scrolls.
+fn scrolled(scroll: Scroll, room: Room, key: Key) -> Option<Scroll> {
+    let last = room.lines.saturating_sub(room.page);
+    let now = match scroll {
+        Scroll::Start => 0,
+        Scroll::At(line) => line.min(last),
+        Scroll::End => last,
+    };
+    let to = match key {
+        Key::Char('j') | Key::Down => now + 1,
+        Key::Char('k') | Key::Up => now.saturating_sub(1),
+        Key::PageDown | Key::Char(' ') | Key::Ctrl('f') => now + room.page,
+        Key::PageUp | Key::Ctrl('b') => now.saturating_sub(room.page),
+        Key::Home => 0,
+        Key::End | Key::Char('G') => return Some(Scroll::End),
+        _ => return None,
+    };
+    Some(if to >= last && scroll == Scroll::End { Scroll::End } else { Scroll::At(to.min(last)) })
+}
+
+/// Keys that act on the run.
+fn act(state: &mut State, data: &Data, room: Room, key: Key) -> Reaction {
+    let task = state.current_task(data, room.rows).and_then(|task| data.task(task));
+    let prompt = match (key, task) {
+        (Key::Char('a'), _) => {
+            let mut levels = data.view.levels.iter();
+            let waiting = levels.find_map(|level| Some((level.level, level.awaits_approval.as_ref()?)));
+            let Some((level, candidate)) = waiting else { return nothing(state, "no level waits for approval") };
+            Prompt { action: Action::Approve { level, tree: candidate.tree.clone() }, text: None }
+        }
+        (Key::Char(sign @ ('+' | '-')), _) => {
+            let now = data.view.workers.iter().filter(|worker| worker.status != "stopped" && !worker.retiring).count();
+            let workers = if sign == '+' { now as u32 + 1 } else { (now as u32).saturating_sub(1).max(1) };
+            return Reaction::Act(Action::Scale { workers });
+        }
+        (Key::Char('y'), task) => {
+            let of_task = task.and_then(|task| data.problem_of(task));
+            let command = of_task.or(data.view.blockers.first()).and_then(|blocker| blocker.commands.first());
+            let Some(command) = command else { return nothing(state, "no problem, so no command to copy") };
+            return Reaction::Copy(command.clone());
+        }
+        (Key::Char('r' | 's' | 'g' | 'x'), None) => return nothing(state, "select a task first"),
+        (Key::Char('r'), Some(task)) => {
+            Prompt { action: Action::Retry { task: task.id.clone(), note: String::new() }, text: Some(String::new()) }
+        }
+        (Key::Char('s'), Some(task)) => {
+            let with = dependents(data, &task.id);
+            let action = Action::Skip { task: task.id.clone(), reason: String::new(), with };
+            Prompt { action, text: Some(String::new()) }
+        }
+        (Key::Char('g'), Some(task)) => {
+            let paths: Vec<String> = task.needs.iter().map(|need| need.path.clone()).collect();
+            if paths.is_empty() {
+                return nothing(state, &format!("{} asks for no files", task.id));
+            }
+            Prompt { action: Action::Grant { task: task.id.clone(), paths }, text: None }
+        }
+        (Key::Char('x'), Some(task)) => match task.worker.filter(|_| task.status == "in_progress") {
+            Some(worker) => Prompt { action: Action::StopWorker { worker }, text: None },
+            None => return nothing(state, &format!("{} has no worker now", task.id)),
+        },
+        _ => return Reaction::None,
+    };
+    state.prompt = Some(prompt);
+    Reaction::None
+}
+
+/// Returns the open tasks that depend on one, directly or not.
+fn dependents(data: &Data, task: &TaskId) -> Vec<TaskId> {
+    let mut found: Vec<TaskId> = Vec::new();
+    // Dependencies are on lower levels, so they come before the task.
+    for other in &data.view.tasks {
+        let needs = |id: &TaskId| id == task || found.contains(id);
+        if !matches!(other.status, "completed" | "skipped") && other.dependencies.iter().any(needs) {
+            found.push(other.id.clone());
+        }
+    }
+    found
+}
+
+fn nothing(state: &mut State, why: &str) -> Reaction {
+    state.says(why, true);
+    Reaction::None
+}

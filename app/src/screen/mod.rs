@@ -1,0 +1,28 @@
+//! The screen: a run on the whole terminal, with keys that steer it.
+//!
+//! ```text
+//! journal, slots, logs ─ feed ─▶ Data ─┐
+//!                 keys ─────────▶ State ├─▶ render ─▶ lines ─▶ terminal (sys/ui)
+//!     open task ─ detail ─────▶ Detail ─┘
+//! ```
+//!
+//! It only looks on. What keys do to the run goes the way of the commands (`action`).
+
+mod action;
+mod data;
+mod detail;
+mod feed;
+mod keys;
+mod look;
+mod render;
+mod rows;
+#[cfg(test)]
+mod sample;
+mod show;
+mod state;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use look::Look;
+pub use show::{Left, Purpose, show};

@@ -1,0 +1,117 @@
+//! The last lines: the keys that work here, what happened last, or a question.
+
+use mahabharatha_sys::ui::{fit, width};
+use ratatui::style::Style;
+use ratatui::text::Line;
+
+use super::Frame;
+use crate::screen::look::Sign;
+use crate::screen::state::{Page, Prompt};
+use crate::screen::text::Row;
+
+pub fn footer(frame: &Frame<'_>) -> Vec<Line<'static>> {
+    if let Some(prompt) = &frame.state.prompt {
+        return question(frame, prompt);
+    }
+    if let Some(message) = &frame.state.message {
+        let style = if message.is_error { frame.look.sign(Sign::Failed) } else { frame.look.strong() };
+        return vec![Row::new().plain(" ").add(style, &mahabharatha_sys::ui::one_line(&message.text)).fit(frame.width)];
+    }
+    vec![keys(frame, &keys_of(frame))]
+}
+
+fn question(frame: &Frame<'_>, prompt: &Prompt) -> Vec<Line<'static>> {
+    let look = frame.look;
+    let mut lines = vec![Row::new().plain(" ").add(look.sign(Sign::Asks), &prompt.action.question()).fit(frame.width)];
+    let action = match &prompt.text {
+        Some(text) => {
+            // The end of a long text is what is being typed.
+            let room = frame.width.saturating_sub(5);
+            let from =
+                text.char_indices().map(|(at, _)| at).find(|at| width(&text[*at..]) <= room).unwrap_or(text.len());
+            lines.push(Row::new().plain(" > ").plain(&text[from..]).add(look.selected(), " ").fit(frame.width));
+            prompt.action.clone().with_text(text)
+        }
+        None => prompt.action.clone(),
+    };
+    let command = action.command(&frame.data.view.feature);
+    let keys = if prompt.text.is_some() { "Enter runs it  Esc cancels" } else { "y runs it  Esc cancels" };
+    let room = frame.width.saturating_sub(width(keys) + 4);
+    let row = Row::new().plain(" ").add(look.strong(), &fit(&mahabharatha_sys::ui::one_line(&command), room));
+    lines.push(row.against(Row::new().add(look.dim(), &format!("{keys} ")), frame.width));
+    lines
+}
+
+/// Returns keys and what they do, the most important first.
+fn keys_of(frame: &Frame<'_>) -> Vec<(&'static str, &'static str)> {
+    let leave = if frame.data.driven { "leave" } else { "quit" };
+    if frame.state.filtering {
+        return vec![("Enter", "keep the filter"), ("Esc", "show all")];
+    }
+    match &frame.state.page {
+        Page::List => {
+            let answers = if frame.data.view.blockers.iter().any(|blocker| blocker.kind == "question") {
+                "answer"
+            } else {
+                "retry"
+            };
+            let mut keys = vec![("q", leave), ("?", "help"), ("↑↓", ""), ("Enter", "open")];
+            if !frame.data.view.blockers.is_empty() {
+                keys.extend([("r", answers), ("s", "skip"), ("p", "problems")]);
+            }
+            if frame.data.view.tasks.iter().any(|task| !task.needs.is_empty()) {
+                keys.push(("g", "grant"));
+            }
+            if frame.data.view.levels.iter().any(|level| level.awaits_approval.is_some()) {
+                keys.push(("a", "approve"));
+            }
+            keys.push(("/", "filter"));
+            if frame.data.driven {
+                keys.extend([("+ -", "workers"), ("x", "stop")]);
+            }
+            keys.extend([("c", "all"), ("t", "time")]);
+            keys
+        }
+        Page::Task(_) => vec![
+            ("Esc", "back"),
+            ("?", "help"),
+            ("1-4", "tab"),
+            ("j k", "scroll"),
+            ("[ ]", "attempt"),
+            ("J K", "other task"),
+            ("r", "retry"),
+            ("s", "skip"),
+            ("G", "end"),
+            ("y", "copy the command"),
+        ],
+        Page::Gate(_) => vec![("Esc", "back"), ("j k", "scroll"), ("G", "end"), ("q", leave)],
+        Page::Help => vec![("any key", "back")],
+    }
+}
+
+/// Shows as many keys as fit, those that lead out last.
+fn keys(frame: &Frame<'_>, keys: &[(&str, &str)]) -> Line<'static> {
+    let width_of = |(key, what): &(&str, &str)| width(key) + width(what) + 1 + usize::from(!what.is_empty());
+    let mut room = frame.width.saturating_sub(2);
+    let mut shown = Vec::new();
+    for key in keys {
+        let needed = width_of(key) + 1;
+        if needed > room {
+            break;
+        }
+        room -= needed;
+        shown.push(*key);
+    }
+    // The two that lead out are the most important, and stand at the end.
+    let lead = shown.len().min(2);
+    shown.rotate_left(lead);
+    if let [.., one, other] = shown.as_mut_slice() {
+        std::mem::swap(one, other);
+    }
+    let row = shown.iter().fold(Row::new().plain(" "), |row, (key, what)| {
+        let row = row.add(Style::new(), key);
+        let row = if what.is_empty() { row } else { row.plain(" ").add(frame.look.dim(), what) };
+        row.plain("  ")
+    });
+    row.fit(frame.width)
+}

@@ -1,0 +1,167 @@
+//! A task, or the gate that runs: head, tabs, and a body that scrolls.
+
+use mahabharatha_core::view::TaskView;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line;
+
+use super::Frame;
+use super::{footer, overview};
+use crate::screen::detail::{Detail, Piece, Tone, Wanted};
+use crate::screen::state::{Page, Scroll, Tab, TaskPage};
+use crate::screen::text::{Row, clock, pieces, rule, usd};
+
+pub fn task(frame: &Frame<'_>, page: &TaskPage) -> Vec<Line<'static>> {
+    let Some(task) = frame.data.task(&page.task) else {
+        return vec![Row::new().plain(" This task is no longer in the graph; Esc goes back.").fit(frame.width)];
+    };
+    let mut lines = vec![head(frame, task), tabs(frame, task, page), rule(frame.look.dim(), "", frame.width)];
+    lines.extend(visible(frame, body(frame), page.scroll));
+    lines.extend(footer::footer(frame));
+    lines
+}
+
+pub fn gate(frame: &Frame<'_>, scroll: Scroll) -> Vec<Line<'static>> {
+    let run = frame.data.gates.last();
+    let name = run.map_or_else(
+        || "no gate has run".to_string(),
+        |run| format!("gate {} on {}, run {}", run.gate, run.at, run.run),
+    );
+    let status = run.map_or("", |run| run.status);
+    let head = Row::new().plain(" ").add(frame.look.strong(), &name).plain("  ").plain(status);
+    let command = run.map_or("", |run| run.command.as_str());
+    let mut lines = vec![
+        head.fit(frame.width),
+        Row::new().plain(" ").add(frame.look.dim(), command).fit(frame.width),
+        rule(frame.look.dim(), "", frame.width),
+    ];
+    lines.extend(visible(frame, body(frame), scroll));
+    lines.extend(footer::footer(frame));
+    lines
+}
+
+/// Returns the lines that there is room for on the open page, and how many it has.
+pub fn room(frame: &Frame<'_>) -> (usize, usize) {
+    match &frame.state.page {
+        Page::List | Page::Help => (1, 0),
+        _ => (body_room(frame), body(frame).len()),
+    }
+}
+
+fn body_room(frame: &Frame<'_>) -> usize {
+    frame.height.saturating_sub(3 + footer::footer(frame).len()).max(1)
+}
+
+fn visible(frame: &Frame<'_>, body: Vec<Line<'static>>, scroll: Scroll) -> Vec<Line<'static>> {
+    let room = body_room(frame);
+    let last = body.len().saturating_sub(room);
+    let top = match scroll {
+        Scroll::Start => 0,
+        Scroll::At(line) => line.min(last),
+        Scroll::End => last,
+    };
+    let below = body.len().saturating_sub(top + room);
+    let mut lines: Vec<Line<'static>> = body.into_iter().skip(top).take(room).collect();
+    lines.resize(room, Line::default());
+    if below > 0 && room > 1 {
+        let text = format!(" {} more lines, G goes to the end", below + 1);
+        lines[room - 1] = Row::new().add(frame.look.dim(), &text).fit(frame.width);
+    }
+    lines
+}
+
+fn head(frame: &Frame<'_>, task: &TaskView) -> Line<'static> {
+    let (data, look) = (frame.data, frame.look);
+    let sign = data.sign(task);
+    let left = Row::new().plain(" ").add(look.strong(), task.id.as_str()).plain("  ").plain(&task.title).plain("  ");
+    let left = left.add(look.sign(sign), &format!("{} {}", sign.symbol(), sign.word()));
+    let time = data.time_of(task, frame.now).map(clock).unwrap_or_default();
+    let cost = if task.cost.is_zero() { String::new() } else { format!("  {}", usd(task.cost)) };
+    let right = match frame.width {
+        100.. => format!("level {}  attempt {}/{}  {time}{cost} ", task.level, task.attempt, data.view.max_attempts),
+        70.. => format!("L{}  {}/{}  {time}{cost} ", task.level, task.attempt, data.view.max_attempts),
+        _ => String::new(),
+    };
+    left.against(Row::new().plain(&right), frame.width)
+}
+
+fn tabs(frame: &Frame<'_>, task: &TaskView, page: &TaskPage) -> Line<'static> {
+    let look = frame.look;
+    let mut row = Row::new();
+    for (index, tab) in Tab::ALL.into_iter().enumerate() {
+        let name = if frame.width < 60 { &tab.name()[..tab.name().len().min(4)] } else { tab.name() };
+        let text = format!("{} {name}", index + 1);
+        row = match tab == page.tab {
+            true => row.add(look.strong(), &format!(" [{text}]")),
+            false => row.add(look.dim(), &format!("  {text} ")),
+        };
+    }
+    if page.tab == Tab::Log {
+        return row.add(look.dim(), "   all attempts").fit(frame.width);
+    }
+    let shown = page.attempt.unwrap_or(task.attempt);
+    row = row.add(look.dim(), "   attempt");
+    for attempt in &task.attempts {
+        let sign = overview::sign_of(attempt.outcome);
+        let text = format!("{} {}", attempt.attempt, sign.symbol());
+        row = match attempt.attempt == shown {
+            true => row.add(look.sign(sign).add_modifier(Modifier::BOLD), &format!(" [{text}]")),
+            false => row.add(look.sign(sign), &format!("  {text} ")),
+        };
+    }
+    row.fit(frame.width)
+}
+
+/// Returns all lines of the open page.
+fn body(frame: &Frame<'_>) -> Vec<Line<'static>> {
+    let mut lines = Vec::new();
+    let wanted = wanted(frame);
+    if let (Page::Task(page), Some(task)) = (&frame.state.page, task_of(frame))
+        && page.tab == Tab::Overview
+    {
+        lines = overview::overview(frame, task);
+    }
+    let detail: Option<&Detail> = frame.detail.filter(|detail| wanted.as_ref() == Some(&detail.of));
+    match detail {
+        Some(detail) if detail.lines.is_empty() && lines.is_empty() => {
+            lines.push(Row::new().add(frame.look.dim(), " Nothing yet.").fit(frame.width));
+        }
+        Some(detail) => lines.extend(detail.lines.iter().flat_map(|piece| shown(frame, piece))),
+        None if lines.is_empty() => lines.push(Row::new().add(frame.look.dim(), " Reading…").fit(frame.width)),
+        None => {}
+    }
+    lines
+}
+
+fn task_of<'a>(frame: &Frame<'a>) -> Option<&'a TaskView> {
+    match &frame.state.page {
+        Page::Task(page) => frame.data.task(&page.task),
+        _ => None,
+    }
+}
+
+/// Returns what the open page needs to be read.
+pub fn wanted(frame: &Frame<'_>) -> Option<Wanted> {
+    match &frame.state.page {
+        Page::Task(TaskPage { task, tab, attempt, .. }) => {
+            Some(Wanted::Task { task: task.clone(), tab: *tab, attempt: *attempt })
+        }
+        Page::Gate(_) => frame.data.gates.last().map(|run| Wanted::Gate { log: run.log.clone() }),
+        Page::List | Page::Help => None,
+    }
+}
+
+/// Breaks a line of output into as many lines as it needs.
+fn shown(frame: &Frame<'_>, piece: &Piece) -> Vec<Line<'static>> {
+    let look = frame.look;
+    let style = match piece.tone {
+        Tone::Plain => Style::new(),
+        Tone::Dim => look.dim(),
+        Tone::Strong => look.strong(),
+        Tone::Good => look.color(Color::Green),
+        Tone::Bad => look.color(Color::Red),
+        Tone::Warn => look.color(Color::Yellow),
+        Tone::File => return vec![rule(look.strong(), &piece.text, frame.width)],
+    };
+    let row = |text: String| Row::new().plain(" ").add(style, &text).fit(frame.width);
+    pieces(&piece.text, frame.width.saturating_sub(2)).into_iter().map(row).collect()
+}

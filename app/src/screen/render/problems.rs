@@ -1,0 +1,241 @@
+//! What needs the person, first of all; also if nothing does.
+
+use mahabharatha_core::view::Blocker;
+use mahabharatha_engine::report::human_duration;
+use mahabharatha_engine::report::text::{branch_name, outcome};
+use ratatui::text::Line;
+
+use super::Frame;
+use crate::screen::look::Sign;
+use crate::screen::text::{Row, clock, names, number, rule, usd, wrap};
+
+/// Most problems that have a line each.
+const MAX_LINES: usize = 3;
+
+pub fn problems(frame: &Frame<'_>) -> Vec<Line<'static>> {
+    let blockers = &frame.data.view.blockers;
+    let mut lines = waits(frame);
+    match blockers.len() {
+        _ if frame.is_compact() => lines.extend(compact(frame)),
+        0 if !lines.is_empty() => {}
+        0 => lines.extend(nothing(frame)),
+        1 => lines.extend(one(frame, &blockers[0])),
+        _ => lines.extend(several(frame)),
+    }
+    let rule = match blockers.len() {
+        0 => rule(frame.look.dim(), "", frame.width),
+        _ if frame.is_compact() => rule(frame.look.dim(), "", frame.width),
+        count => rule(frame.look.sign(Sign::Asks), &format!("needs you {}", number(count)), frame.width),
+    };
+    if frame.is_compact() && lines.is_empty() {
+        return Vec::new();
+    }
+    lines.insert(0, rule);
+    lines
+}
+
+pub fn sign_of(blocker: &Blocker) -> Sign {
+    match blocker.kind {
+        "question" | "grant" | "person" | "approval" => Sign::Asks,
+        "paused" | "undriven" | "obstacle" => Sign::Warning,
+        _ => Sign::Failed,
+    }
+}
+
+/// Returns what a problem is, in a word or two.
+pub fn word_of(blocker: &Blocker) -> &'static str {
+    match blocker.kind {
+        "question" => "asks",
+        "grant" => "needs files",
+        "person" => "waits for a person",
+        "approval" => "waits for approval",
+        "gate" | "failed" => "failed",
+        "paused" => "is paused",
+        "undriven" => "is not driven",
+        "conflict" => "conflicts",
+        _ => "is blocked",
+    }
+}
+
+/// What a run waits for by itself.
+fn waits(frame: &Frame<'_>) -> Vec<Line<'static>> {
+    let view = &frame.data.view;
+    let mut lines = Vec::new();
+    let warn =
+        |text: &str| Row::new().plain(" ").add(frame.look.sign(Sign::Warning), "! ").plain(text).fit(frame.width);
+    if frame.state.stopping {
+        lines.push(warn("Stopping: agents end and their work is kept. Ctrl-C again kills them."));
+    }
+    if let Some(pause) = view.pause.as_ref().filter(|_| frame.data.driven) {
+        let left = clock(pause.until.0.since(frame.now));
+        lines.push(warn(&format!("No new attempts until {} ({left}): {}", pause.until.0, pause.why)));
+        if !frame.is_compact() {
+            lines.push(
+                Row::new().plain("   Attempts that were not served are repeated and use up no retry.").fit(frame.width),
+            );
+        }
+    }
+    lines.extend(view.breaker.as_ref().filter(|_| frame.data.driven).map(|breaker| warn(breaker)));
+    lines
+}
+
+/// One problem with all that is known, as far as there is room.
+fn one(frame: &Frame<'_>, blocker: &Blocker) -> Vec<Line<'static>> {
+    let (wide, look) = (frame.width >= 100, frame.look);
+    let mut lines = vec![headline(frame, blocker)];
+    let text = wrap(&blocker.text, frame.width.saturating_sub(4));
+    let most = if frame.height >= 30 { 4 } else { 2 };
+    let cut = text.len() > most;
+    for (index, line) in text.into_iter().take(most).enumerate() {
+        let more = if cut && index + 1 == most { " …" } else { "" };
+        lines.push(Row::new().plain("   ").plain(&format!("{line}{more}")).fit(frame.width));
+    }
+    let hints = keys_for(blocker);
+    let row = Row::new().plain("   ").add(look.dim(), &hints);
+    let command = blocker.commands.first().map(String::as_str).unwrap_or_default();
+    let row = match (hints.is_empty(), wide) {
+        (true, _) => Row::new().plain("   ").add(look.strong(), command),
+        (false, true) => row.plain("      ").add(look.strong(), command),
+        (false, false) => row,
+    };
+    lines.push(row.fit(frame.width));
+    lines
+}
+
+fn headline(frame: &Frame<'_>, blocker: &Blocker) -> Line<'static> {
+    let (data, look) = (frame.data, frame.look);
+    let sign = sign_of(blocker);
+    let row = Row::new().plain(" ").add(look.sign(sign), sign.symbol()).plain(" ").add(look.strong(), &blocker.what);
+    let mut row = row.plain(&format!(" {}", word_of(blocker)));
+    let mut facts = Vec::new();
+    if let Some(task) = blocker.task.as_ref().and_then(|task| data.task(task.as_str())) {
+        if frame.width >= 100 {
+            facts.push(format!("level {}", task.level));
+        }
+        if task.attempt > 0 {
+            facts.push(format!("attempt {} of {}", task.attempt, data.view.max_attempts));
+        }
+    }
+    facts.extend(blocker.since.map(|since| format!("{} ago", clock(frame.now.since(since.0)))));
+    if !facts.is_empty() {
+        row = row.add(look.dim(), &format!("   {}", facts.join(", ")));
+    }
+    match blocker.holds.len() {
+        0 => row,
+        1 => row.add(look.dim(), &format!("   {} waits for it", blocker.holds[0])),
+        _ => {
+            let names = names(blocker.holds.iter().map(|task| task.as_str()), 3);
+            row.add(look.dim(), &format!("   {names} wait for it"))
+        }
+    }
+    .fit(frame.width)
+}
+
+/// Returns the keys that resolve a problem.
+fn keys_for(blocker: &Blocker) -> String {
+    match blocker.kind {
+        "question" => "r answer and retry   s skip   d diff",
+        "grant" => "g grant   r refuse with a note   s skip",
+        "approval" => "a approve",
+        "person" => "s skip",
+        _ if blocker.task.is_some() => "r retry with a note   s skip   d diff",
+        _ => "",
+    }
+    .to_string()
+}
+
+/// A line for each of the first problems.
+fn several(frame: &Frame<'_>) -> Vec<Line<'static>> {
+    let blockers = &frame.data.view.blockers;
+    let mut lines: Vec<Line<'static>> =
+        blockers.iter().take(MAX_LINES).map(|blocker| in_one_line(frame, blocker)).collect();
+    let more = blockers.len().saturating_sub(MAX_LINES);
+    if more > 0 {
+        lines.push(Row::new().add(frame.look.dim(), &format!("   and {more} more (p)")).fit(frame.width));
+    }
+    if frame.height >= 30 {
+        let command = blockers.first().and_then(|blocker| blocker.commands.first());
+        let row = Row::new().plain("   ").add(frame.look.dim(), "r answer   s skip   g grant   Enter read all");
+        lines.push(row.plain("      ").add(frame.look.strong(), command.map_or("", String::as_str)).fit(frame.width));
+    }
+    lines
+}
+
+fn in_one_line(frame: &Frame<'_>, blocker: &Blocker) -> Line<'static> {
+    let look = frame.look;
+    let sign = sign_of(blocker);
+    let row = Row::new().plain(" ").add(look.sign(sign), sign.symbol()).plain(" ");
+    let row = row.cell(look.strong(), &blocker.what, 11).plain(" ");
+    let row = if frame.width >= 100 { row.cell(look.dim(), word_of(blocker), 12).plain(" ") } else { row };
+    let holds = match blocker.holds.len() {
+        0 => Row::new(),
+        count => Row::new().add(look.dim(), &format!("{} wait ", number(count))),
+    };
+    let text = if blocker.text.is_empty() { &blocker.cause } else { &blocker.text };
+    row.plain(&mahabharatha_sys::ui::one_line(text)).against(holds, frame.width)
+}
+
+/// On a low screen tasks say in their rows what they need; this is for the others.
+fn compact(frame: &Frame<'_>) -> Vec<Line<'static>> {
+    let others = frame.data.view.blockers.iter().filter(|blocker| blocker.task.is_none());
+    let mut lines: Vec<Line<'static>> = others.take(1).map(|blocker| in_one_line(frame, blocker)).collect();
+    if frame.data.view.status == "completed" {
+        let row =
+            Row::new().plain(" ").add(frame.look.sign(Sign::Done), "✓").plain(" Nothing needs you; all is merged");
+        lines.push(row.fit(frame.width));
+    }
+    lines
+}
+
+fn nothing(frame: &Frame<'_>) -> Vec<Line<'static>> {
+    let (view, look) = (&frame.data.view, frame.look);
+    let row = Row::new().plain(" ").add(look.sign(Sign::Done), "✓").plain(" Nothing needs you.");
+    if view.status != "completed" {
+        return vec![row.fit(frame.width)];
+    }
+    let wide = frame.width >= 100;
+    let passed = if wide { " and passed on the merged tree" } else { "" };
+    let row = row.plain(&format!(" Everything is merged onto {}{passed}.", branch_name(&view.landing_branch)));
+    let mut lines = vec![row.fit(frame.width)];
+    let feature = &view.feature;
+    let next = [("next  ", format!("git ship --pr -f {feature}")), ("review", format!("review {feature}"))];
+    let command = |row: Row, (what, command): &(&str, String)| {
+        row.add(look.dim(), &format!("   {what}  ")).add(look.strong(), &format!("mahabharatha {command}"))
+    };
+    match wide {
+        true => lines.push(next.iter().fold(Row::new(), command).fit(frame.width)),
+        false => lines.extend(next.iter().map(|next| command(Row::new(), next).fit(frame.width))),
+    }
+    if frame.height >= 20 {
+        lines.extend(on_the_way(frame));
+    }
+    lines
+}
+
+/// Attempts that failed in a completed run.
+fn on_the_way(frame: &Frame<'_>) -> Vec<Line<'static>> {
+    let look = frame.look;
+    let attempts =
+        frame.data.view.tasks.iter().flat_map(|task| task.attempts.iter().map(move |attempt| (task, attempt)));
+    let failed: Vec<_> =
+        attempts.filter(|(_, attempt)| !matches!(attempt.outcome, "done" | "running" | "checkpoint")).collect();
+    if failed.is_empty() {
+        return Vec::new();
+    }
+    let most = if frame.height >= 30 { 5 } else { 2 };
+    let mut lines = vec![rule(look.dim(), &format!("on the way {}", failed.len()), frame.width)];
+    for (task, attempt) in failed.iter().take(most) {
+        let row = Row::new().plain(" ").add(look.sign(Sign::Failed), "✗").plain(" ").cell(
+            look.strong(),
+            task.id.as_str(),
+            11,
+        );
+        let what = format!(" attempt {} {}", attempt.attempt, outcome(attempt.outcome, attempt.cause));
+        let facts = format!("{}  {} ", human_duration(attempt.elapsed), usd(attempt.cost));
+        lines.push(row.plain(&what).against(Row::new().add(look.dim(), &facts), frame.width));
+    }
+    if failed.len() > most {
+        lines.push(Row::new().add(look.dim(), &format!("   and {} more", failed.len() - most)).fit(frame.width));
+    }
+    lines
+}

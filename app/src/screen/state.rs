@@ -1,0 +1,182 @@
+//! What the person at the screen has chosen: selection, filter, open page, question that is asked.
+
+use super::action::Action;
+use super::data::Data;
+use super::rows::{Item, Pick, rows};
+
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    pub pick: Option<Pick>,
+    /// First visible row of the list.
+    pub top: usize,
+    pub filter: String,
+    /// The filter is being typed.
+    pub filtering: bool,
+    pub problems_only: bool,
+    /// Every task has a row of its own.
+    pub unfolded: bool,
+    pub span: Span,
+    pub page: Page,
+    pub prompt: Option<Prompt>,
+    /// What happened last, in the place of the keys until the next key.
+    pub message: Option<Message>,
+    /// A key was pressed, so somebody is here.
+    pub touched: bool,
+    /// Why the run is stopping, if it is.
+    pub stopping: bool,
+}
+
+/// Part of the run that the timeline shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Span {
+    #[default]
+    All,
+    Hour,
+    TenMinutes,
+}
+
+impl Span {
+    pub fn next(self) -> Span {
+        match self {
+            Span::All => Span::Hour,
+            Span::Hour => Span::TenMinutes,
+            Span::TenMinutes => Span::All,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Page {
+    #[default]
+    List,
+    Task(TaskPage),
+    /// The output of the running gate, or of the last one.
+    Gate(Scroll),
+    Help,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskPage {
+    pub task: String,
+    pub tab: Tab,
+    /// The attempt that is shown; none for the latest.
+    pub attempt: Option<u32>,
+    pub scroll: Scroll,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tab {
+    Overview,
+    Output,
+    Diff,
+    Log,
+}
+
+impl Tab {
+    pub const ALL: [Tab; 4] = [Tab::Overview, Tab::Output, Tab::Diff, Tab::Log];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Tab::Overview => "overview",
+            Tab::Output => "output",
+            Tab::Diff => "diff",
+            Tab::Log => "log",
+        }
+    }
+
+    pub fn next(self) -> Tab {
+        let at = Tab::ALL.iter().position(|tab| *tab == self).unwrap_or(0);
+        Tab::ALL[(at + 1) % Tab::ALL.len()]
+    }
+}
+
+/// Where a page is scrolled to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Scroll {
+    #[default]
+    Start,
+    /// This line is the first.
+    At(usize),
+    /// Follows what is added.
+    End,
+}
+
+/// A question at the bottom of the screen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prompt {
+    pub action: Action,
+    /// What is typed; none if only Enter or Esc is expected.
+    pub text: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    pub text: String,
+    pub is_error: bool,
+}
+
+impl State {
+    pub fn says(&mut self, text: impl Into<String>, is_error: bool) {
+        self.message = Some(Message { text: text.into(), is_error });
+    }
+
+    /// Returns the row of the selection: that of the selected task, else the first.
+    pub fn selected(&self, data: &Data, items: &[Item]) -> usize {
+        let found = self.pick.as_ref().and_then(|pick| items.iter().position(|item| item.pick(data) == *pick));
+        found.unwrap_or(0)
+    }
+
+    /// Moves the selection by rows, and the list with it.
+    pub fn step(&mut self, data: &Data, room: usize, by: isize) {
+        let items = rows(data, self, room);
+        let Some(last) = items.len().checked_sub(1) else { return };
+        let to = self.selected(data, &items).saturating_add_signed(by).min(last);
+        self.pick = Some(items[to].pick(data));
+        self.top = top_for(to, self.top, items.len(), room);
+    }
+
+    /// Selects the next task that needs the person.
+    pub fn next_problem(&mut self, data: &Data) {
+        let tasks: Vec<String> =
+            data.view.blockers.iter().filter_map(|blocker| blocker.task.as_ref()).map(ToString::to_string).collect();
+        let now = self.pick.as_ref().and_then(|pick| tasks.iter().position(|task| *pick == Pick::Task(task.clone())));
+        let next = now.map_or(0, |now| (now + 1) % tasks.len());
+        if let Some(task) = tasks.get(next) {
+            self.pick = Some(Pick::Task(task.clone()));
+        }
+    }
+
+    /// Returns the task that keys act on: the one that is open, else the selected one.
+    pub fn current_task<'a>(&'a self, data: &'a Data, room: usize) -> Option<&'a str> {
+        match (&self.page, &self.pick) {
+            (Page::Task(page), _) => Some(&page.task),
+            (_, Some(Pick::Task(task))) if data.task(task).is_some() => Some(task),
+            (_, Some(Pick::Task(_)) | None) => match rows(data, self, room).first() {
+                Some(Item::Task(index)) => Some(data.view.tasks[*index].id.as_str()),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// Returns the first visible row so that the selected one is visible; as it was, if it may.
+pub fn top_for(selected: usize, top: usize, rows: usize, room: usize) -> usize {
+    let room = room.max(1);
+    let top = top.min(rows.saturating_sub(room));
+    if selected < top { selected } else { top.max((selected + 1).saturating_sub(room)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_selected_row_stays_visible() {
+        assert_eq!(top_for(0, 0, 10, 4), 0);
+        assert_eq!(top_for(4, 0, 10, 4), 1);
+        assert_eq!(top_for(2, 5, 10, 4), 2);
+        assert_eq!(top_for(9, 9, 10, 4), 6);
+        assert_eq!(top_for(3, 8, 5, 4), 1, "fewer rows than before");
+    }
+}

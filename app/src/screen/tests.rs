@@ -1,0 +1,252 @@
+//! Frames of the screen in its states and sizes, and what keys do.
+
+use mahabharatha_core::run::Event;
+use mahabharatha_core::run::event::{Command, JobEnd};
+use mahabharatha_sys::ui::Key;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::action::Action;
+use super::data::Data;
+use super::detail::{Detail, Piece, Tone, Wanted};
+use super::keys::{Reaction, press};
+use super::look::Look;
+use super::render::{self, Frame};
+use super::rows::Pick;
+use super::sample::{Sample, completed, midrun, task, thousand};
+use super::state::{Page, Scroll, State, Tab, TaskPage};
+
+const SIZES: [(u16, u16); 3] = [(120, 40), (80, 24), (50, 12)];
+
+struct Shown<'a> {
+    sample: &'a Sample,
+    data: Data,
+    state: State,
+    detail: Option<Detail>,
+    look: Look,
+}
+
+impl<'a> Shown<'a> {
+    fn new(sample: &'a Sample, driven: bool) -> Shown<'a> {
+        let look = Look { color: true, unicode: true };
+        Shown { sample, data: sample.data(driven), state: State::default(), detail: None, look }
+    }
+
+    fn frame(&self, width: u16, height: u16) -> Frame<'_> {
+        Frame {
+            data: &self.data,
+            state: &self.state,
+            detail: self.detail.as_ref(),
+            now: self.sample.now,
+            look: self.look,
+            width: usize::from(width),
+            height: usize::from(height),
+        }
+    }
+
+    /// Returns the screen as text. Every line fits.
+    fn at(&self, (width, height): (u16, u16)) -> String {
+        let frame = self.frame(width, height);
+        let lines = render::lines(&frame);
+        assert!(lines.len() <= usize::from(height), "{} lines of {height}", lines.len());
+        assert!(lines.iter().all(|line| line.width() <= usize::from(width)), "{lines:#?}");
+        let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+        render::paint(&frame, &mut buffer);
+        let row = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_string();
+        (0..height).map(row).collect::<Vec<_>>().join("\n")
+    }
+
+    fn at_all_sizes(&self) -> String {
+        SIZES.map(|size| format!("=== {} x {} ===\n{}", size.0, size.1, self.at(size))).join("\n")
+    }
+
+    fn press(&mut self, keys: &[Key]) -> Reaction {
+        let mut reaction = Reaction::None;
+        for key in keys {
+            let room = render::room(&self.frame(80, 24));
+            reaction = press(&mut self.state, &self.data, room, *key);
+        }
+        reaction
+    }
+}
+
+fn typed(text: &str) -> Vec<Key> {
+    text.chars().map(Key::Char).collect()
+}
+
+#[test]
+fn a_run_with_a_question() {
+    insta::assert_snapshot!(Shown::new(&midrun(), true).at_all_sizes());
+}
+
+#[test]
+fn a_completed_run() {
+    insta::assert_snapshot!(Shown::new(&completed(), false).at_all_sizes());
+}
+
+#[test]
+fn a_thousand_tasks() {
+    insta::assert_snapshot!(Shown::new(&thousand(), true).at_all_sizes());
+}
+
+#[test]
+fn a_gate_that_runs() {
+    let mut sample = Sample::start("x", 2, &[task("A", "Make a", 1, &[]), task("B", "Make b", 2, &["A"])]);
+    sample.after(60).done("A").staged(1);
+    insta::assert_snapshot!(Shown::new(&sample, true).at_all_sizes());
+}
+
+#[test]
+fn a_task_with_a_question() {
+    let sample = midrun();
+    let mut shown = Shown::new(&sample, true);
+    shown.press(&[Key::Enter]);
+    insta::assert_snapshot!(shown.at_all_sizes());
+}
+
+#[test]
+fn the_diff_of_a_task() {
+    let sample = midrun();
+    let mut shown = Shown::new(&sample, true);
+    let page = TaskPage { task: "EMAIL".to_string(), tab: Tab::Diff, attempt: None, scroll: Scroll::Start };
+    shown.state.page = Page::Task(page);
+    let piece = |tone, text: &str| Piece { tone, text: text.to_string() };
+    let mut lines = vec![piece(Tone::File, "src/EMAIL.rs  owned  +40 −1"), piece(Tone::Dim, "@@ -1,2 +1,40 @@")];
+    lines.push(piece(Tone::Bad, "-old"));
+    lines.extend((1..=40).map(|number| piece(Tone::Good, &format!("+line {number}"))));
+    let of = Wanted::Task { task: "EMAIL".to_string(), tab: Tab::Diff, attempt: None };
+    shown.detail = Some(Detail { of, lines });
+    insta::assert_snapshot!(shown.at_all_sizes());
+    shown.press(&[Key::Char('G')]);
+    assert!(shown.at((80, 24)).contains("+line 40"));
+    shown.press(&[Key::PageUp, Key::PageUp, Key::PageUp]);
+    assert!(shown.at((80, 24)).contains("src/EMAIL.rs  owned"));
+}
+
+#[test]
+fn what_stops_a_run() {
+    let mut text = String::new();
+    let mut add = |name: &str, sample: &Sample, driven: bool| {
+        let shown = Shown::new(sample, driven).at((80, 14));
+        text.push_str(&format!("=== {name} ===\n{shown}\n"));
+    };
+    let tasks = [task("A", "Make a", 1, &[]), task("B", "Make b", 1, &[])];
+    add("the process is gone", Sample::start("x", 2, &tasks).after(90), false);
+    let until = Some(mahabharatha_core::ids::Time(super::sample::START.0 + 600_000));
+    let mut quota = Sample::start("x", 2, &tasks);
+    quota.after(60).ends("A", JobEnd::Unserved { why: "the limit of 5 hours is reached".to_string(), until });
+    add("quota", &quota, true);
+    let mut paused = Sample::start("x", 2, &tasks);
+    paused.happens(&Event::Asked { request: "1".to_string(), command: Command::Pause });
+    add("paused", &paused, true);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn without_unicode_everything_is_ascii_and_without_color_nothing_has_one() {
+    let sample = midrun();
+    let mut shown = Shown::new(&sample, true);
+    shown.look = Look { color: false, unicode: false };
+    let text = shown.at((80, 24));
+    assert!(text.is_ascii(), "{text}");
+    assert!(text.contains(">? CLEANUP") && text.contains("+ L1"), "{text}");
+    let frame = shown.frame(120, 40);
+    let mut buffer = Buffer::empty(Rect::new(0, 0, 120, 40));
+    render::paint(&frame, &mut buffer);
+    let reset = ratatui::style::Color::Reset;
+    assert!(buffer.content.iter().all(|cell| cell.fg == reset && cell.bg == reset));
+}
+
+#[test]
+fn a_screen_that_is_too_small_has_one_line() {
+    let sample = midrun();
+    let shown = Shown::new(&sample, true);
+    assert_eq!(shown.at((39, 24)).trim_end(), "invoice-export 4/10 ? CLEANUP");
+    assert_eq!(shown.at((80, 7)).trim_end(), "invoice-export 4/10 ? CLEANUP");
+    for (width, height) in [(1, 1), (2, 40), (200, 1), (40, 8), (41, 9), (300, 100)] {
+        shown.at((width, height));
+    }
+}
+
+#[test]
+fn nothing_that_an_agent_writes_is_obeyed_by_the_terminal() {
+    let evil = "\x1b]0;owned\x07\x1b[2J\u{9b}31m\u{202e}evil\r\nnext";
+    let mut sample = Sample::start("x", 2, &[task("A", "Make \u{202e}it", 1, &[]), task("B", "b", 2, &["A"])]);
+    sample.after(5).asks("A", evil);
+    let mut shown = Shown::new(&sample, true);
+    let of = |tab| Wanted::Task { task: "A".to_string(), tab, attempt: None };
+    for keys in [&[][..], &[Key::Enter], &[Key::Char('2')], &[Key::Char('4')], &[Key::Esc, Key::Char('r')]] {
+        shown.press(keys);
+        shown.detail =
+            Some(Detail { of: of(Tab::Output), lines: vec![Piece { tone: Tone::Plain, text: evil.to_string() }] });
+        for size in SIZES {
+            let text = shown.at(size);
+            let bad = |c: char| c != '\n' && (c.is_control() || matches!(c, '\u{202a}'..='\u{202e}'));
+            assert!(!text.contains(bad), "{text:?}");
+        }
+    }
+}
+
+#[test]
+fn the_selection_follows_its_task_and_folded_tasks_unfold() {
+    let sample = thousand();
+    let mut shown = Shown::new(&sample, true);
+    shown.press(&[Key::Char('j'), Key::Down]);
+    let pick = shown.state.pick.clone();
+    assert!(matches!(&pick, Some(Pick::Task(_))), "{pick:?}");
+    let mut later = thousand();
+    let running = later.running();
+    later.after(3).done(&running[3]);
+    shown.data = later.data(true);
+    assert_eq!(shown.state.pick, pick);
+    assert!(!shown.at((80, 24)).contains("L1-000"));
+    shown.press(&[Key::Char('c'), Key::End]);
+    assert!(shown.at((80, 24)).contains("L1-"), "{}", shown.at((80, 24)));
+    shown.press(&[Key::Char('c'), Key::Char('/')]);
+    shown.press(&typed("l8-05"));
+    shown.press(&[Key::Enter]);
+    let text = shown.at((80, 24));
+    assert!(text.contains("L8-059") && !text.contains("L4-010"), "{text}");
+    shown.press(&[Key::Esc, Key::Char('p')]);
+    let text = shown.at((80, 24));
+    assert!(text.contains("problems only") && !text.contains("waits for level"), "{text}");
+}
+
+#[test]
+fn keys_that_change_the_run_show_their_command_first() {
+    let sample = midrun();
+    let mut shown = Shown::new(&sample, true);
+    assert_eq!(shown.press(&[Key::Char('r')]), Reaction::None);
+    shown.press(&typed("from the creation, it's simpler"));
+    let command = "mahabharatha retry -f invoice-export CLEANUP --note 'from the creation, it'\\''s simpler'";
+    assert!(shown.at((120, 40)).contains(command), "{}", shown.at((120, 40)));
+    let note = "from the creation, it's simpler".to_string();
+    let id = |name: &str| mahabharatha_core::ids::TaskId::new(name).unwrap();
+    assert_eq!(shown.press(&[Key::Enter]), Reaction::Act(Action::Retry { task: id("CLEANUP"), note }));
+    assert_eq!(shown.press(&[Key::Char('s'), Key::Enter]), Reaction::None, "a reason is needed");
+    assert!(shown.at((80, 24)).contains("and with it E2E, DOCS"));
+    shown.press(&[Key::Esc]);
+    assert_eq!(shown.press(&[Key::Char('g')]), Reaction::None, "it asks for no files");
+    assert_eq!(shown.press(&[Key::Char('a')]), Reaction::None, "no level waits");
+    assert_eq!(shown.press(&[Key::Char('j'), Key::Char('x'), Key::Esc]), Reaction::None, "asked, and refused");
+    assert!(matches!(shown.press(&[Key::Char('x'), Key::Char('y')]), Reaction::Act(Action::StopWorker { .. })));
+    assert_eq!(shown.press(&[Key::Char('+')]), Reaction::Act(Action::Scale { workers: 5 }));
+    assert_eq!(shown.press(&[Key::Char('-')]), Reaction::Act(Action::Scale { workers: 3 }));
+    assert_eq!(shown.press(&[Key::Ctrl('c')]), Reaction::Interrupt);
+    assert_eq!(shown.press(&[Key::Char('q')]), Reaction::Leave);
+    let copied = shown.press(&[Key::Char('n'), Key::Char('y')]);
+    assert_eq!(copied, Reaction::Copy("mahabharatha retry -f invoice-export CLEANUP --note \"…\"".to_string()));
+}
+
+#[test]
+fn files_that_an_agent_asks_for_are_granted_by_a_key() {
+    let sample = thousand();
+    let mut shown = Shown::new(&sample, true);
+    shown.press(&[Key::Char('n'), Key::Char('n'), Key::Char('g')]);
+    assert!(shown.at((120, 40)).contains("mahabharatha task grant -f ledger-rewrite"), "{}", shown.at((120, 40)));
+    let reaction = shown.press(&[Key::Char('y')]);
+    assert!(
+        matches!(&reaction, Reaction::Act(Action::Grant { paths, .. }) if paths == &["src/shared/money.rs"]),
+        "{reaction:?}"
+    );
+}
