@@ -31,6 +31,7 @@ const TOPICS: &[(&str, &str, &str)] = &[
     ("security", "what agents can reach; sandboxes", include_str!("../../../docs/security.md")),
     ("containers", "workers in containers", include_str!("../../../docs/containers.md")),
     ("reliability", "what you can rely on", include_str!("../../../docs/reliability.md")),
+    ("performance", "what a run costs, beside the alternatives", include_str!("../../../docs/performance.md")),
 ];
 
 #[derive(Debug, Args)]
