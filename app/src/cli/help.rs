@@ -33,6 +33,7 @@ const TOPICS: &[(&str, &str, &str)] = &[
     ("worktrees", "worktrees that are ready to work", include_str!("../../../docs/worktrees.md")),
     ("containers", "workers in containers", include_str!("../../../docs/containers.md")),
     ("reliability", "what you can rely on", include_str!("../../../docs/reliability.md")),
+    ("performance", "what a run costs, beside the alternatives", include_str!("../../../docs/performance.md")),
 ];
 
 #[derive(Debug, Args)]
