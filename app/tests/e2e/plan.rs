@@ -47,6 +47,7 @@ fn a_dry_run_shows_the_plan_and_touches_nothing() {
     assert_eq!(totals, [(1, 65.0), (2, 38.0), (3, 38.0)]);
     assert_eq!(plan["critical_path"]["tasks"], json!(["LONG", "LAST"]));
     assert_eq!(plan["lower_bound_seconds"], 38.0 * 60.0);
+    assert_eq!(plan["schedules"]["dependencies_seconds"], 38.0 * 60.0);
     assert_eq!(plan["levels"][0]["assignments"][0]["task"], "LONG");
     assert_eq!(plan["levels"][1]["foreground"], json!(["PERSON"]));
     let commands: Vec<&str> =

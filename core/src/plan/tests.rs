@@ -185,6 +185,10 @@ fn a_plan_as_json_counts_in_seconds() {
       },
       "work_seconds": 120.0,
       "lower_bound_seconds": 120.0,
+      "schedules": {
+        "levels_seconds": 120.0,
+        "dependencies_seconds": 120.0
+      },
       "best_workers": 1,
       "alternatives": [
         {

@@ -1,6 +1,7 @@
 //! Reads, compares and creates many commits with one git call each.
 
 use std::io::Write;
+use std::sync::{Mutex, PoisonError};
 
 use mahabharatha_core::ids::Oid;
 
@@ -9,6 +10,9 @@ use super::{Call, Change, Git, GitError, RepoPath, Result};
 
 /// File mode of a submodule, whose commit is in another repository.
 const SUBMODULE_MODE: u32 = 0o160000;
+
+/// Held while commits are stacked.
+static STACKING: Mutex<()> = Mutex::new(());
 
 /// The header fields and message of a commit, byte for byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,6 +118,8 @@ impl Git {
             write_commit(&mut input, commit, (index == 0).then_some(base));
         }
         input.extend_from_slice(b"done\n");
+        // Two that make the same objects at once would write the same pack, and one would fail.
+        let _one_at_a_time = STACKING.lock().unwrap_or_else(PoisonError::into_inner);
         // Write one pack, so that a single file is synced instead of one per object.
         let args = ["-c", "fastimport.unpackLimit=1", "fast-import", "--quiet", "--force", "--date-format=raw"];
         let output = self.call(Call::new(args).input(input))?;

@@ -3,7 +3,7 @@
 //!
 //! This is the last line of defence for ownership: no change that a task does not own may get past it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Level, Oid, TaskId};
@@ -60,7 +60,6 @@ impl Integration {
         Ok(self.stack(base, &works)?.pop().map_or_else(|| base.clone(), |last| last.commit))
     }
 
-    #[expect(clippy::type_complexity, reason = "as the caller returns it")]
     fn try_stage(
         &self,
         level: Level,
@@ -93,8 +92,9 @@ impl Integration {
     /// Returns the tasks that were done on something else than `base` and whose files differ there from what they began
     /// with: putting their work onto `base` would take back what somebody else changed.
     fn outdated(&self, base: &Oid, works: &[Work]) -> Result<Vec<TaskId>> {
-        let mut outdated = Vec::new();
-        for work in works.iter().filter(|work| work.is_own()) {
+        let (mut outdated, mut seen) = (Vec::new(), BTreeSet::new());
+        // What follows a task's first commit was made on staging.
+        for work in works.iter().filter(|work| seen.insert(work.task) && work.is_own()) {
             let Some(began) = work.text.parents.first().filter(|began| *began != base) else { continue };
             let since = self.objects.diff_tree(began, base)?;
             let takes_back = |change: &Change| {
