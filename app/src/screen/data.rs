@@ -46,6 +46,7 @@ impl Data {
             "waiting" => Sign::Asks,
             "blocked" if task.question.is_some() => Sign::Asks,
             "blocked" => Sign::Failed,
+            "in_progress" if !self.is_alive(task) => Sign::Warning,
             "in_progress" if self.doing(task).is_some_and(|doing| doing.phase == "verifying") => Sign::Verifying,
             "in_progress" => Sign::Running,
             "completed" => Sign::Done,
@@ -53,6 +54,12 @@ impl Data {
             _ if task.next_attempt_at.is_some() => Sign::Retries,
             _ => Sign::Pending,
         }
+    }
+
+    /// Tells whether something is at work on a running task; its process may be gone.
+    fn is_alive(&self, task: &TaskView) -> bool {
+        let works = |id: u32| self.view.workers.iter().any(|worker| worker.id == id && worker.status == "running");
+        self.driven || task.worker.is_some_and(works)
     }
 
     /// Returns the sign and the word for the run as a whole.

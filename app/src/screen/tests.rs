@@ -124,6 +124,14 @@ fn the_diff_of_a_task() {
 }
 
 #[test]
+fn the_page_of_keys() {
+    let sample = midrun();
+    let mut shown = Shown::new(&sample, true);
+    shown.press(&[Key::Char('?')]);
+    insta::assert_snapshot!(shown.at_all_sizes());
+}
+
+#[test]
 fn what_stops_a_run() {
     let mut text = String::new();
     let mut add = |name: &str, sample: &Sample, driven: bool| {
@@ -179,9 +187,11 @@ fn nothing_that_an_agent_writes_is_obeyed_by_the_terminal() {
         shown.press(keys);
         shown.detail =
             Some(Detail { of: of(Tab::Output), lines: vec![Piece { tone: Tone::Plain, text: evil.to_string() }] });
-        for size in SIZES {
-            let text = shown.at(size);
-            let bad = |c: char| c != '\n' && (c.is_control() || matches!(c, '\u{202a}'..='\u{202e}'));
+        for (width, height) in SIZES {
+            // Before the buffer, which would drop some of it too.
+            let lines = render::lines(&shown.frame(width, height));
+            let text: String = lines.iter().flat_map(|line| &line.spans).map(|span| span.content.as_ref()).collect();
+            let bad = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}');
             assert!(!text.contains(bad), "{text:?}");
         }
     }

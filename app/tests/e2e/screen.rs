@@ -57,7 +57,7 @@ fn a_run_is_shown_on_a_screen_and_q_leaves_it_going() {
     screen.press("Escape");
     screen.wait_for(&repo, "Nothing needs you");
     screen.press("?");
-    screen.wait_for(&repo, "leave the screen; the run goes on");
+    screen.wait_for(&repo, "leave; the run goes on");
     screen.press("?");
     screen.wait_for(&repo, "Nothing needs you");
     let pid = pid_of_run(&repo);

@@ -22,10 +22,10 @@ impl Run {
     pub fn step(&mut self, now: Time, event: &Event) -> Effects {
         // The run's time never goes back, even if the clock does.
         let now = now.max(self.updated_at);
-        self.seq += 1;
         if self.ended() == Some(&End::Undone) {
             return Effects::new();
         }
+        self.seq += 1;
         let was_ended = self.ended().is_some();
         self.count_work_time(now, event);
         self.updated_at = now;

@@ -68,7 +68,7 @@ fn waits(frame: &Frame<'_>) -> Vec<Line<'static>> {
     }
     if let Some(pause) = view.pause.as_ref().filter(|_| frame.data.driven) {
         let left = clock(pause.until.0.since(frame.now));
-        lines.push(warn(&format!("No new attempts until {} ({left}): {}", pause.until.0, pause.why)));
+        lines.push(warn(&format!("No new attempts for {left}: {}", pause.why)));
         if !frame.is_compact() {
             lines.push(
                 Row::new().plain("   Attempts that were not served are repeated and use up no retry.").fit(frame.width),
@@ -178,7 +178,13 @@ fn in_one_line(frame: &Frame<'_>, blocker: &Blocker) -> Line<'static> {
 /// On a low screen tasks say in their rows what they need; this is for the others.
 fn compact(frame: &Frame<'_>) -> Vec<Line<'static>> {
     let others = frame.data.view.blockers.iter().filter(|blocker| blocker.task.is_none());
-    let mut lines: Vec<Line<'static>> = others.take(1).map(|blocker| in_one_line(frame, blocker)).collect();
+    let mut lines = Vec::new();
+    for blocker in others.take(1) {
+        lines.push(in_one_line(frame, blocker));
+        if let Some(command) = blocker.commands.first().filter(|_| frame.height >= 10) {
+            lines.push(Row::new().plain("   ").add(frame.look.strong(), command).fit(frame.width));
+        }
+    }
     if frame.data.view.status == "completed" {
         let row =
             Row::new().plain(" ").add(frame.look.sign(Sign::Done), "✓").plain(" Nothing needs you; all is merged");
