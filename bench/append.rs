@@ -94,7 +94,6 @@ fn setup(feature: Feature, tasks: usize) -> Setup {
         accepted: Accepted::default(),
         amend: mahabharatha_core::run::event::Amend::Ask,
         isolation: mahabharatha_core::config::Isolation::Off,
-        schedule: mahabharatha_core::run::event::Schedule::Levels,
     };
     let start = Oid::new("0".repeat(40)).expect("an object name");
     Setup {
