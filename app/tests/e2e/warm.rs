@@ -169,7 +169,7 @@ fn a_run_that_does_not_fit_on_the_disk_does_not_start() {
         .code(7)
         .says("5 new worktrees take about 15 MB (3 MB of files and 0 MB of worktrees.warm for each)")
         .says("--workers 2");
-    assert_eq!(repo.read(".git/mahabharatha/x/events.jsonl"), "", "nothing was begun");
+    assert_eq!(repo.read(".git/mahabharatha/x/events.jsonl").lines().count(), 1, "nothing but the journal's header");
     assert_eq!(checks(&repo, "disk").last().unwrap().0, "failed");
     repo.run(&["run", "-w", "2"]).code(0);
 }

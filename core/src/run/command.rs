@@ -36,6 +36,7 @@ impl Run {
             }
             Command::Skip { tasks, reason, keep_dependents } => {
                 let mut answer = self.for_each_task(tasks, |run, task| {
+                    run.still_open_to_change(task)?;
                     if !keep_dependents {
                         run.dependents_open_to_change(task)?;
                     }
