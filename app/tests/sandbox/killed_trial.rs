@@ -93,7 +93,7 @@ fn what_a_killed_trial_left_is_ended_by_stop_and_run() {
         (held_by_a_session("landlock"), "stop"),
     ] {
         kill(open_trial(&repo, BEATS));
-        assert!(is_beating(&repo), "{next}");
+        repo.wait_until("what the trial left goes on", || is_beating(&repo));
         repo.run(&[next]).code(0);
         // A run that was completed has removed the worktree.
         assert!(!worktree(&repo).exists() || !is_beating(&repo), "{next}");

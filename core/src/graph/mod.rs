@@ -37,6 +37,8 @@ pub struct TaskGraph {
     owned_directories: BTreeSet<String>,
     /// For each task, the tasks that depend on it directly.
     needed_by: Vec<Vec<usize>>,
+    /// For each task, the last one below it that owns one of its paths, too.
+    owner_below: Vec<Option<usize>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -109,7 +111,8 @@ impl TaskGraph {
         }
         let owned: Vec<OwnedPath> = tasks.iter().flat_map(|task| &task.owned).cloned().collect();
         let (owned_files, owned_directories) = Default::default();
-        let mut graph = TaskGraph { feature, tasks, by_id, owned_files, owned_directories, needed_by };
+        let owner_below = owners::owner_below(&tasks);
+        let mut graph = TaskGraph { feature, tasks, by_id, owned_files, owned_directories, needed_by, owner_below };
         owned.iter().for_each(|owned| graph.note_owned(owned));
         graph
     }
@@ -156,12 +159,18 @@ impl TaskGraph {
         let mut graph = self.clone();
         graph.note_owned(&path);
         graph.tasks[task].owned.push(path);
+        graph.owner_below = owners::owner_below(&graph.tasks);
         graph
     }
 
     /// Returns the positions of the tasks that the one at this position depends on directly.
     pub fn needs(&self, task: usize) -> impl Iterator<Item = usize> + '_ {
         self.tasks[task].dependencies.iter().filter_map(|id| self.index(id))
+    }
+
+    /// Returns the position of the last task below the one at this position that owns one of its paths, too.
+    pub fn owner_below(&self, task: usize) -> Option<usize> {
+        self.owner_below[task]
     }
 
     /// Returns the positions of the tasks that depend directly on the one at this position.

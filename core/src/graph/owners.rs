@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Severity::{Error, Warning};
+use super::Task;
 use super::claims::Claim;
 use super::report::{Report, shown};
 use crate::spec::GraphFile;
@@ -22,6 +23,24 @@ impl Rules {
     /// The rules for a graph that a run has accepted, so that it can be replayed whatever the configuration says now. The
     /// order of the owners is what keeps two tasks from changing a path at once.
     pub const ACCEPTED: Rules = Rules { sequential: true };
+}
+
+/// Returns for each of the tasks, sorted by level, the last one before it that owns one of its paths, too.
+pub(super) fn owner_below(tasks: &[Task]) -> Vec<Option<usize>> {
+    let mut owners: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (index, task) in tasks.iter().enumerate() {
+        task.owned.iter().for_each(|owned| owners.entry(&owned.path).or_default().push(index));
+    }
+    let mut below = vec![None; tasks.len()];
+    for (index, task) in tasks.iter().enumerate() {
+        for path in task.owned.iter().flat_map(|owned| ancestors(&owned.path).chain([owned.path.as_str()])) {
+            for &other in owners.get(path).into_iter().flatten().filter(|other| **other != index) {
+                let above = &mut below[index.max(other)];
+                *above = (*above).max(Some(index.min(other)));
+            }
+        }
+    }
+    below
 }
 
 /// Two tasks' claims on one path, or of which one lies in the other's directory.

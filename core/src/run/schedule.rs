@@ -64,10 +64,8 @@ impl Run {
             (LevelStatus::Running, _) => None,
             (LevelStatus::Pending, Some(current)) if current.level != level.level => match self.policy.schedule {
                 Schedule::Levels => Some(Hindrance::NotMerged(current.level)),
-                // It may change files of other levels' tasks, which may not be there yet.
-                Schedule::Dependencies if self.graph.tasks()[task].spec.follow_up.is_some() => {
-                    Some(Hindrance::NotMerged(current.level))
-                }
+                // While a task below can be done again, two attempts could change the same file at once.
+                Schedule::Dependencies if self.shares_unmerged(task) => Some(Hindrance::NotMerged(current.level)),
                 Schedule::Dependencies if !self.has_begun() => Some(Hindrance::NotBegun(current.level)),
                 Schedule::Dependencies => {
                     self.graph.needs(task).find(|&needed| !self.available[needed]).map(Hindrance::Needs)
@@ -77,6 +75,12 @@ impl Run {
             (LevelStatus::Merged { .. }, _) => Some(Hindrance::Merged),
             _ => Some(Hindrance::BeingMerged),
         }
+    }
+
+    /// Whether a task of a lower level that is not merged yet owns a file of this one.
+    fn shares_unmerged(&self, task: usize) -> bool {
+        let is_merged = |task: usize| matches!(self.levels[self.level_of(task)].status, LevelStatus::Merged { .. });
+        self.graph.owner_below(task).is_some_and(|below| !is_merged(below))
     }
 
     fn explain(&self, task: usize, hindrance: &Hindrance) -> String {

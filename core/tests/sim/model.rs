@@ -456,6 +456,7 @@ impl Model {
             || self.policy.schedule == Schedule::Dependencies
                 && level > current
                 && self.all_dependencies(task).iter().all(is_there)
+                && !self.shares_unmerged(task, current)
     }
 
     /// Whether agents have spent the task's budget.

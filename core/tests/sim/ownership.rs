@@ -1,8 +1,9 @@
 //! What tasks own in the model: the files of their spec and what they were granted.
 
 use mahabharatha_core::ids::{Level, TaskId};
-use mahabharatha_core::run::Run;
+use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::{Amend, JobEnd, JobReport};
+use mahabharatha_core::run::{EffectId, Run};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
 
 use crate::model::Model;
@@ -43,10 +44,19 @@ impl Model {
         owners.iter().find(is_open).or(owners.first()).map(|id| (*id).clone())
     }
 
+    /// Returns whether a task of a lower level that is not merged yet owns a file of this one.
+    pub fn shares_unmerged(&self, task: &TaskId, current: Level) -> bool {
+        let unmerged = current.0..self.tasks[task].spec.level;
+        let is_below = |other: &&TaskId| unmerged.contains(&self.tasks[*other].spec.level);
+        let shares = |other: &TaskId| self.owned(other).iter().any(|path| self.owned(task).contains(path));
+        self.order.iter().filter(is_below).any(shares)
+    }
+
     /// Checks that no attempt under way owns a file of this task, which is launched now.
     pub fn check_alone(&self, task: &TaskId) {
-        // An attempt at a task that was taken out of the graph cannot end in a commit.
-        for other in self.jobs().map(|(_, job)| &job.task).filter(|other| self.tasks.contains_key(*other)) {
+        // An attempt at a task that was taken out of the graph, or whose spec has changed, cannot end in a commit.
+        let counts = |id: &EffectId, job: &Job| self.tasks.contains_key(&job.task) && !self.outdated.contains(id);
+        for other in self.jobs().filter(|(id, job)| counts(id, job)).map(|(_, job)| &job.task) {
             let shared = self.owned(task).into_iter().find(|path| self.owned(other).contains(path));
             assert_eq!(shared, None, "{task} is launched while {other}, which owns the same file, is in progress");
         }

@@ -102,8 +102,8 @@ impl Host for SimHost<'_> {
         let mut checker = self.0.checker.borrow_mut();
         let until = run.next_wakeup();
         checker.waits(until);
-        if run.is_paused() && !run.is_integrating() {
-            // The gates may have to be repeated: the lock is not kept through a pause.
+        if (run.is_paused() || run.awaiting_approval().is_some()) && !run.is_integrating() {
+            // Landing checks the base again: the lock is not kept through a pause, or while a person decides.
             world.let_go_of_integration();
         } else if !run.is_integrating() {
             world.unlock();
