@@ -261,7 +261,7 @@ fn quoted(text: &str) -> String {
             '"' | '\\' => quoted.extend(['\\', c]),
             '\n' => quoted.push_str("\\n"),
             '\t' => quoted.push_str("\\t"),
-            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}') => {
+            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}') => {
                 let _ = write!(quoted, "\\U{:08x}", c as u32);
             }
             c => quoted.push(c),
@@ -407,6 +407,16 @@ mod tests {
         assert_eq!(names, ["lint", "test", "test by cargo", "test by go"]);
         assert_eq!(config.merge.prepare.as_deref(), Some("(npm install) && (cargo update --workspace)"));
         assert_eq!(config.env.pass, [] as [&str; 0]);
+    }
+
+    #[test]
+    fn characters_that_yaml_does_not_allow_are_escaped() {
+        for c in ['\u{fffe}', '\u{ffff}', '\u{feff}', '\u{2028}', '\u{85}', '\u{7f}'] {
+            let mut survey = survey(&[]);
+            survey.name = Some(format!("a{c}b"));
+            let config = Config::parse(&text(&survey, |_| false, |_| false, |_| false)).unwrap();
+            assert_eq!(config.project.name, Some(one_line(&format!("a{c}b"))), "{:x}", c as u32);
+        }
     }
 
     proptest! {
