@@ -8,7 +8,7 @@ list=core/tests/defects.txt
 tree=$PWD/target/defects/tree
 log=$PWD/target/defects/log
 export CARGO_TARGET_DIR=$PWD/target/defects/build RUST_BACKTRACE=0
-export SIM_SCHEDULES=${SIM_SCHEDULES:-2000}
+export SIM_SCHEDULES=${SIM_SCHEDULES:-6000}
 
 # Only core, without the dependencies of its other tests.
 copy_tree() {
