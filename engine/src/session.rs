@@ -402,7 +402,7 @@ impl Session<'_> {
         Ok(Event::Resumed { policy: self.policy(run), intent, planning })
     }
 
-    /// Returns the policy of this process. A number of workers that was set during the run holds unless it is given anew.
+    /// Returns the policy of this process. A number of workers set by `scale` holds unless the user gives another one.
     fn policy(&self, run: Option<&Run>) -> Policy {
         let Options { workers, schedule, allow_red_base, max_cost, no_wait, intent, .. } = *self.options;
         let workers = workers.or_else(|| run?.scaled());

@@ -76,7 +76,7 @@ struct Screen<'a> {
     terminal: FullScreen,
 }
 
-/// Shows the run until the person leaves, or until it ends and nobody has pressed a key.
+/// Shows the run until the user leaves, or until it ends if the user has not pressed a key.
 pub fn show(place: &Place, look: Look, purpose: Purpose) -> Result<Left> {
     let (sender, news) = mpsc::channel();
     // Watch before the first look, so that no change is missed.

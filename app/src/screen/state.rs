@@ -20,7 +20,7 @@ pub struct State {
     pub prompt: Option<Prompt>,
     /// What happened last, in the place of the keys until the next key.
     pub message: Option<Message>,
-    /// A key was pressed, so somebody is here.
+    /// The user has pressed a key, so the screen stays open after the end of the run.
     pub touched: bool,
     /// Why the run is stopping, if it is.
     pub stopping: bool,

@@ -1,4 +1,4 @@
-//! `run --detach` and `attach`: a run in the background, and whoever follows it.
+//! `run --detach` and `attach`: a run in the background, and processes that follow it.
 
 use std::process::{Command, Stdio};
 

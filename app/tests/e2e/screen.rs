@@ -83,7 +83,7 @@ fn a_screen_at_which_nobody_is_closes_with_the_run() {
     screen.wait_for(&repo, "ended with 3");
     assert!(screen.screen().contains("x is blocked"), "{}", screen.screen());
     assert!(repo.read("results.xml").contains("A-2"), "what the process of the run writes is there");
-    // Somebody who looks at it afterwards may stay.
+    // A user who opens it afterwards may stay.
     let last = open(&repo, "", "attach", LARGE);
     last.wait_for(&repo, "✗ A-2");
     last.wait_for(&repo, "q quit");

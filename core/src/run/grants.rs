@@ -1,4 +1,4 @@
-//! Grants: files that a task owns beside those of its spec, because its agent asked for them and nobody else changes them.
+//! Grants: files that a task owns beside those of its spec, because its agent asked for them and no other unfinished task owns them.
 
 use std::sync::Arc;
 

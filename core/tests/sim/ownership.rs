@@ -13,7 +13,7 @@ use crate::rng::Rng;
 /// Files granted to a task at most without the user.
 const MAX_AUTO: usize = 5;
 
-/// Draws a path: of nobody, of some task, or a bad one.
+/// Draws a path: one without an owner, one of a task, or an invalid one.
 pub fn path(rng: &mut Rng) -> String {
     match rng.between(0, 9) {
         0 => rng.one_of(["../out.rs", "/etc/passwd", ".git/config", ""]).to_string(),

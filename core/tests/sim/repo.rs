@@ -70,7 +70,7 @@ impl Repo {
     pub fn commit(&mut self, job: &Job, fix: bool, fixes: bool, bad: Option<usize>) -> Oid {
         let commit = oid(&format!("commit {} {} {} {}", self.feature, job.task, job.attempt, job.base));
         let is_known = |of: &TaskCommit| self.built.contains_key(&of.commit) || self.stagings.contains_key(&of.commit);
-        assert!(job.on.iter().all(is_known), "{} starts from what nobody made", job.task);
+        assert!(job.on.iter().all(is_known), "{} starts from an unknown commit", job.task);
         if fix {
             let mut staging = self.stagings.get(&job.base).expect("a fix starts from staging").clone();
             staging.commits.push(TaskCommit { task: job.task.clone(), commit: commit.clone() });

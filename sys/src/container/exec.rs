@@ -129,7 +129,7 @@ fn frame(stream: &mut impl Read) -> io::Result<(u8, u64)> {
     Ok((kind, u64::from(u32::from_be_bytes([a, b, c, d]))))
 }
 
-/// Copies so many bytes. What nobody wants to read is dropped, so that the program does not wait.
+/// Copies `length` bytes. If they cannot be written, drops the rest, so that the program is not blocked.
 fn copy(from: &mut impl Read, length: u64, to: &mut dyn Write) {
     let mut piece = from.take(length);
     if io::copy(&mut piece, to).and_then(|_| to.flush()).is_err() {

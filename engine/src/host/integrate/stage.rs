@@ -90,7 +90,7 @@ impl Integration {
     }
 
     /// Returns the tasks that were done on something else than `base` and whose files differ there from what they began
-    /// with: putting their work onto `base` would take back what somebody else changed.
+    /// with: putting their work onto `base` would revert changes of another task or of the user.
     fn outdated(&self, base: &Oid, works: &[Work]) -> Result<Vec<TaskId>> {
         let (mut outdated, mut seen) = (Vec::new(), BTreeSet::new());
         // What follows a task's first commit was made on staging.
