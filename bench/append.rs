@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mahabharatha_core::config::{Config, Isolation};
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Feature, Oid, Time};
-use mahabharatha_core::run::event::{
-    Accepted, Backoff, BackoffStrategy, CleanGates, Event, JobEnd, JobReport, Policy, Schedule, Setup,
-};
+use mahabharatha_core::run::event::{Event, JobEnd, JobReport, Setup};
 use mahabharatha_core::run::{Effect, EffectId, Run};
 use mahabharatha_core::spec::GraphFile;
 use mahabharatha_engine::report::{Display, Opening, Reporter};
@@ -76,25 +75,7 @@ fn setup(feature: Feature, tasks: usize) -> Setup {
         .map(|n| format!(r#"{{"id":"T{n}","title":"Task {n}","level":1,"files":{{"create":["src/{n}.txt"]}},"verification":{{"command":"true"}}}}"#))
         .collect();
     let graph = GraphFile::parse(&format!(r#"{{"feature":"bench","tasks":[{}]}}"#, tasks.join(","))).expect("a graph");
-    let backoff = Backoff { strategy: BackoffStrategy::Fixed, base_ms: 0, max_ms: 0 };
-    let policy = Policy {
-        schedule: Schedule::Levels,
-        workers: 5,
-        max_attempts: 3,
-        backoff,
-        remediation_attempts: 0,
-        has_gates: false,
-        allow_red_base: false,
-        max_usd: None,
-        max_usd_per_task: None,
-        onto_staging: false,
-        clean_gates: CleanGates::Last,
-        approval: false,
-        heeds_limits: true,
-        accepted: Accepted::default(),
-        amend: mahabharatha_core::run::event::Amend::Ask,
-        isolation: mahabharatha_core::config::Isolation::Off,
-    };
+    let policy = Config::default().policy(Isolation::Off, Some(5), false, None);
     let start = Oid::new("0".repeat(40)).expect("an object name");
     Setup {
         feature,

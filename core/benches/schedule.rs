@@ -6,12 +6,10 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use mahabharatha_core::config::Isolation;
+use mahabharatha_core::config::{Config, Isolation};
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Feature, Oid, Time};
-use mahabharatha_core::run::event::{
-    Accepted, Amend, Backoff, BackoffStrategy, Candidate, CleanGates, Event, JobEnd, JobReport, Policy, Schedule, Setup,
-};
+use mahabharatha_core::run::event::{Candidate, Event, JobEnd, JobReport, Policy, Schedule, Setup};
 use mahabharatha_core::run::{Effect, EffectId, End, Run};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
 
@@ -198,24 +196,8 @@ impl Work {
 }
 
 fn policy(schedule: Schedule, workers: u32) -> Policy {
-    Policy {
-        workers,
-        max_attempts: 1,
-        backoff: Backoff { strategy: BackoffStrategy::Fixed, base_ms: 0, max_ms: 0 },
-        remediation_attempts: 0,
-        has_gates: false,
-        allow_red_base: false,
-        max_usd: None,
-        max_usd_per_task: None,
-        onto_staging: false,
-        clean_gates: CleanGates::Never,
-        heeds_limits: false,
-        accepted: Accepted::default(),
-        amend: Amend::Ask,
-        isolation: Isolation::Off,
-        approval: false,
-        schedule,
-    }
+    let policy = Config::default().policy(Isolation::Off, Some(workers), false, None);
+    Policy { schedule, ..policy }
 }
 
 fn oid(number: u64) -> Oid {

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::support::{Background, Ran, Repo, pass_over};
+use crate::support::{Background, Repo, pass_over};
 
 /// Made by `app/tests/engine up`.
 pub const BASE: &str = "mahabharatha-test/base:1";
@@ -136,30 +136,12 @@ impl Project {
 
     /// A project that uses this engine.
     pub fn of_engine(host: String, config: &str, dockerfile: &str) -> Project {
-        let project = Project { host, repo: Repo::new() };
+        let project = Project { repo: Repo::new().with_env("DOCKER_HOST", &host), host };
         project.write(".devcontainer/Dockerfile", dockerfile);
         let launcher = if config.contains("launcher:") { "" } else { "launcher: { type: container }\n" };
         project.config(&format!("{launcher}{config}"));
         project.commit("second");
         project
-    }
-
-    pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = self.repo.command(args);
-        command.env("DOCKER_HOST", &self.host);
-        command
-    }
-
-    pub fn run(&self, args: &[&str]) -> Ran {
-        Ran::of(self.command(args).output().unwrap())
-    }
-
-    pub fn run_with(&self, args: &[&str], env: &[(&str, &str)]) -> Ran {
-        Ran::of(self.command(args).envs(env.iter().copied()).output().unwrap())
-    }
-
-    pub fn spawn(&self, args: &[&str]) -> Background {
-        Background::start(self.command(args))
     }
 
     /// Calls the engine; what it prints, whether it succeeds or not.

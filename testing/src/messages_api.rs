@@ -119,6 +119,16 @@ impl Ask {
         texts.join("\n")
     }
 
+    /// Runs a command with the arguments of the slash command, then repeats what it printed.
+    pub fn runs(&self, command: &str) -> Reply {
+        let text = self.text();
+        let arguments = text.lines().find_map(|line| line.strip_prefix("Arguments: ")).unwrap_or_default();
+        match self.turn() {
+            0 => bash(&format!("{command} {arguments}")),
+            _ => Reply::says(&self.last()),
+        }
+    }
+
     /// The tools that the model used in its last answer: id, name and input of each.
     pub fn last_tool_uses(&self) -> Vec<(String, String, Value)> {
         let last = self.messages().iter().rfind(|message| message["role"] == "assistant");

@@ -15,6 +15,8 @@ pub struct Repo {
     dir: tempfile::TempDir,
     /// The person's, as the program sees it.
     home: tempfile::TempDir,
+    /// Variables that every command of the program gets.
+    env: Vec<(&'static str, String)>,
 }
 
 /// Fails the test if a process still works in the repository when the test is over.
@@ -110,7 +112,12 @@ impl Repo {
     pub fn empty() -> Repo {
         receive_hangups();
         let dir = tempfile::Builder::new().prefix("mbh test ü").tempdir().unwrap();
-        Repo { _marker: Survivors(dir.path().canonicalize().unwrap()), dir, home: tempfile::tempdir().unwrap() }
+        Repo {
+            _marker: Survivors(dir.path().canonicalize().unwrap()),
+            dir,
+            home: tempfile::tempdir().unwrap(),
+            env: Vec::new(),
+        }
     }
 
     fn init(options: &[&str]) -> Repo {
@@ -184,7 +191,9 @@ impl Repo {
 
     #[track_caller]
     pub fn git_in(&self, dir: &Path, args: &[&str]) -> String {
-        let output = Command::new("git").args(args).current_dir(dir).output().unwrap();
+        // Git's own upkeep would go on in the background after the command.
+        let output =
+            Command::new("git").args(["-c", "maintenance.auto=false"]).args(args).current_dir(dir).output().unwrap();
         assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).trim_end().to_string()
     }
@@ -211,7 +220,14 @@ impl Repo {
         ] {
             command.env_remove(variable);
         }
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command
+    }
+
+    /// Sets a variable for every command of the program.
+    pub fn with_env(mut self, name: &'static str, value: &str) -> Repo {
+        self.env.push((name, value.to_owned()));
+        self
     }
 
     pub fn run(&self, args: &[&str]) -> Ran {

@@ -180,12 +180,7 @@ fn kurukshetra_hands_over_to_the_orchestrator_where_a_mode_is_named() {
         if !ask.is_main() {
             return if ask.turn() == 0 { ask.write("a.txt", "A-1\n") } else { Reply::says("Done.") };
         }
-        let text = ask.text();
-        let arguments = text.lines().find_map(|line| line.strip_prefix("Arguments: ")).unwrap_or_default();
-        match ask.turn() {
-            0 => bash(&format!("mahabharatha kurukshetra {arguments}")),
-            _ => Reply::says(&ask.last()),
-        }
+        ask.runs("mahabharatha kurukshetra")
     });
     let Some(bench) = Bench::installed(api, "") else { return };
     bench.repo.graph("x", &[task("A-1", 1, "a.txt")]);

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::client::Bench;
-use crate::messages_api::{Api, Reply, bash};
+use crate::messages_api::Api;
 use crate::session::path_to_the_program;
 use crate::support::{Ran, simple};
 use mahabharatha_testing::containers::{self, BASE, Project};
@@ -14,14 +14,7 @@ use mahabharatha_testing::containers::{self, BASE, Project};
 #[test]
 fn kurukshetra_hands_over_to_containers() {
     let Some(host) = containers::find() else { return };
-    let api = Api::start(|ask| {
-        let text = ask.text();
-        let arguments = text.lines().find_map(|line| line.strip_prefix("Arguments: ")).unwrap_or_default();
-        match ask.turn() {
-            0 => bash(&format!("mahabharatha kurukshetra {arguments}")),
-            _ => Reply::says(&ask.last()),
-        }
-    });
+    let api = Api::start(|ask| ask.runs("mahabharatha kurukshetra"));
     let Some(bench) = Bench::installed(api, "") else { return };
     bench.repo.write(".devcontainer/Dockerfile", &format!("FROM {BASE}\n"));
     bench.repo.graph("x", &[simple("A-1", 1, "a.txt")]);
