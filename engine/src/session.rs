@@ -455,11 +455,13 @@ impl Session<'_> {
         if end.is_err() {
             host.cancel_all();
         }
-        // No process of the run may outlive the command.
         host.finish();
-        proc::end_descendants(std::time::Duration::ZERO);
+        // What is ours now was left behind by workers. The command that tells the last notice was not.
+        proc::end_orphans();
         let removed = host::jobs::remove_containers(paths);
         let is_read = reporter.finish();
+        // No process of the run may outlive the command.
+        proc::end_descendants(std::time::Duration::ZERO);
         if let Err(error) = removed {
             ui.warn(&error.to_string());
         }

@@ -55,6 +55,17 @@ fn gates_and_budgets_are_told() {
 }
 
 #[test]
+fn a_command_that_is_still_at_work_when_the_run_ends_tells_once() {
+    let repo = Repo::new();
+    repo.config("notify: { command: 'cat >> \"$HOME/notices\"; sleep 0.3; echo end >> \"$HOME/ends\"' }\n");
+    repo.commit("configure");
+    repo.graph("x", &[simple("A", 1, "a.txt")]);
+    repo.run(&["run"]).code(0);
+    assert_eq!(told(&repo), [notice("completed", Value::Null)]);
+    assert_eq!(std::fs::read_to_string(repo.home().join("ends")).unwrap(), "end\n");
+}
+
+#[test]
 fn a_command_that_fails_or_hangs_stops_nothing() {
     let repo = Repo::new();
     repo.config("notify: { command: 'echo wrong hook; exit 7' }\n");

@@ -6,13 +6,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mahabharatha_core::config::{Config, Isolation, NoticeKind, Notify};
 use mahabharatha_core::ids::Time;
 use mahabharatha_core::run::Run;
 use mahabharatha_sys::error::{Error, Kind, Result};
-use mahabharatha_sys::proc::{self, Cmd, Exit, bounded_text};
+use mahabharatha_sys::proc::{self, Cmd, bounded_text};
 use mahabharatha_sys::project::Project;
 use mahabharatha_sys::sandbox;
 use mahabharatha_sys::ui::one_line;
@@ -62,7 +62,7 @@ impl Channels {
     }
 
     /// Tells a notice by all channels but the bell, and returns what went wrong.
-    fn tell(&self, notice: &Notice) -> Vec<Undelivered> {
+    fn tell(&self, notice: &Notice) -> Vec<String> {
         let desktop = self.config.desktop.then(|| show_on_desktop(notice));
         let command = self.config.command.as_ref().map(|command| self.run_command(command, notice));
         desktop.into_iter().chain(command).filter_map(Result::err).collect()
@@ -70,9 +70,9 @@ impl Channels {
 
     /// Runs the command as gates run, but where it can only read the checkout.
     fn run_command(&self, command: &str, notice: &Notice) -> Told {
-        let failed = |error: Error| Undelivered::failed(format!("notify.command: {error}"));
+        let failed = |error: Error| format!("notify.command: {error}");
         let dir = tempfile::Builder::new().prefix("mahabharatha-notify-").tempdir();
-        let dir = dir.map_err(|error| Undelivered::failed(format!("notify.command: {error}")))?;
+        let dir = dir.map_err(|error| format!("notify.command: {error}"))?;
         let mut sandbox = self.confinement.reading(&dir.path().join("sandbox"), &self.root).map_err(failed)?;
         if !self.confinement.network {
             sandbox.without_network();
@@ -86,25 +86,12 @@ impl Channels {
     }
 }
 
-type Told = std::result::Result<(), Undelivered>;
-
-/// Why a notice did not reach the user.
-struct Undelivered {
-    why: String,
-    /// Killed by the end of the run, which ends all of its processes: worth another try.
-    killed: bool,
-}
-
-impl Undelivered {
-    fn failed(why: String) -> Undelivered {
-        Undelivered { why, killed: false }
-    }
-}
+/// Fails with why a notice did not reach the user.
+type Told = std::result::Result<(), String>;
 
 fn show_on_desktop(notice: &Notice) -> Told {
-    let program = proc::find_program("notify-send").ok_or_else(|| {
-        Undelivered::failed("notify.desktop: there is no notify-send; install it (package libnotify-bin)".to_owned())
-    })?;
+    let program = proc::find_program("notify-send")
+        .ok_or("notify.desktop: there is no notify-send; install it (package libnotify-bin)")?;
     let (title, body) = texts(notice);
     // Notification servers read the body as markup.
     let body = body.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
@@ -122,7 +109,7 @@ fn texts(notice: &Notice) -> (String, String) {
 }
 
 fn ended(what: &str, cmd: Cmd) -> Told {
-    let ended = cmd.run().map_err(|error| Undelivered::failed(format!("{what}: {error}")))?;
+    let ended = cmd.run().map_err(|error| format!("{what}: {error}"))?;
     if ended.success() {
         return Ok(());
     }
@@ -132,8 +119,7 @@ fn ended(what: &str, cmd: Cmd) -> Told {
     } else {
         format!("failed: {}", ended.status)
     };
-    let killed = !ended.timed_out && matches!(ended.status, Exit::Signal(_));
-    Err(Undelivered { why: format!("{what} {how} {}", one_line(&output)).trim_end().to_owned(), killed })
+    Err(format!("{what} {how} {}", one_line(&output)).trim_end().to_owned())
 }
 
 /// Follows a run and tells what is worth it.
@@ -178,20 +164,10 @@ impl Notifier {
 /// Tells notices until there are no more; warns once.
 fn deliver_all(channels: &Channels, inbox: &Receiver<Notice>, warn: impl Fn(String)) {
     let mut warned = false;
-    let mut again = Vec::new();
-    let mut deliver = |notice: Notice, again: &mut Vec<Notice>, is_last: bool| {
-        for Undelivered { why, killed } in channels.tell(&notice) {
-            if killed && !is_last {
-                again.push(notice.clone());
-            } else if !std::mem::replace(&mut warned, true) {
-                warn(why);
-            }
+    for problem in inbox.iter().flat_map(|notice| channels.tell(&notice)) {
+        if !std::mem::replace(&mut warned, true) {
+            warn(problem);
         }
-    };
-    inbox.iter().for_each(|notice| deliver(notice, &mut again, false));
-    let until = Instant::now() + NOTICE_TIMEOUT;
-    for notice in std::mem::take(&mut again).into_iter().take_while(|_| Instant::now() < until) {
-        deliver(notice, &mut again, true);
     }
 }
 
@@ -209,7 +185,7 @@ pub fn test(project: &Project, config: &Config, now: Time, ring: impl Fn()) -> R
         if channels.config.bell {
             ring();
         }
-        problems.extend(channels.tell(&notice).into_iter().map(|undelivered| undelivered.why));
+        problems.extend(channels.tell(&notice));
     }
     problems.sort();
     problems.dedup();
