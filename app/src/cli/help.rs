@@ -10,11 +10,14 @@ use super::{Cli, called_as};
 
 /// Name, summary and text of each page.
 const TOPICS: &[(&str, &str, &str)] = &[
+    ("tour", "the first ten minutes", include_str!("../../../docs/tour.md")),
+    ("concepts", "how a feature becomes merged code", include_str!("../../../docs/concepts.md")),
     ("setup", "what `init` finds in a project and writes", include_str!("../../../docs/init.md")),
     ("scaffolds", "`init` in an empty directory", include_str!("../../../docs/scaffolds.md")),
     ("planning", "`plan`, `design` and `quick`", include_str!("../../../docs/planning.md")),
     ("task-graph", "every field of a task graph, every problem code", include_str!("../../../docs/task-graph.md")),
     ("config", "every key of .mahabharatha/config.yaml", include_str!("../../../docs/config.md")),
+    ("agents", "kinds of agents, and how they end", include_str!("../../../docs/agents.md")),
     ("screen", "`run`, `attach` and `status --watch` on a terminal", include_str!("../../../docs/screen.md")),
     ("runs", "`run --detach`, `attach`, `scale`, `pause`, approval", include_str!("../../../docs/runs.md")),
     ("steering", "answering agents, granting them files", include_str!("../../../docs/steering.md")),

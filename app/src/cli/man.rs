@@ -1,19 +1,20 @@
-//! `man`: the manual page, with commands and exit codes, and a page for each command.
+//! `man`: the manual page, with commands and exit codes, and a page for each command; the reference of the documentation.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::StyledStr;
 use clap::{Arg, Args, Command, CommandFactory};
 use mahabharatha_core::names::suggestion;
+use mahabharatha_engine::report::schema;
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::store::atomic::write_atomic;
 use mahabharatha_sys::ui::Ui;
 
-use super::Cli;
 use super::exit::ExitCode;
+use super::{Cli, reference};
 
-const EXIT_CODES: [(ExitCode, &str); 11] = [
+pub const EXIT_CODES: [(ExitCode, &str); 11] = [
     (ExitCode::Done, "done"),
     (ExitCode::Failed, "failed for another reason"),
     (ExitCode::Usage, "wrong usage"),
@@ -35,20 +36,25 @@ pub struct ManArgs {
     /// Write all pages as files to this directory, such as ~/.local/share/man/man1
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Write the documentation's pages of all commands and configuration keys, as Markdown, to this directory
+    #[arg(long, value_name = "DIR", hide = true, conflicts_with_all = ["command", "dir"])]
+    reference: Option<PathBuf>,
 }
 
 pub fn run(ui: &Ui, args: &ManArgs) -> Result<ExitCode> {
     let mut program = Cli::command();
     program.build();
     if let Some(dir) = &args.dir {
-        fs::create_dir_all(dir).map_err(io("write", dir))?;
-        let mut pages = vec![("mahabharatha".to_owned(), page(&program))];
+        let mut pages = vec![("mahabharatha.1".to_owned(), page(&program))];
         collect_pages(&program, &mut pages);
-        for (name, page) in &pages {
-            write_atomic(&dir.join(format!("{name}.1")), page.as_bytes())?;
-        }
-        ui.note(&format!("{} pages are in {}", pages.len(), dir.display()));
-        return Ok(ExitCode::Done);
+        return write_pages(ui, dir, &pages);
+    }
+    if let Some(dir) = &args.reference {
+        let pages = [
+            ("commands.md".to_owned(), reference::commands(&program)),
+            ("config-keys.md".to_owned(), reference::config_keys(&schema::config())),
+        ];
+        return write_pages(ui, dir, &pages);
     }
     let mut command = &program;
     for word in &args.command {
@@ -58,20 +64,31 @@ pub fn run(ui: &Ui, args: &ManArgs) -> Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
+/// Writes pages under their file names.
+fn write_pages(ui: &Ui, dir: &Path, pages: &[(String, String)]) -> Result<ExitCode> {
+    fs::create_dir_all(dir).map_err(io("write", dir))?;
+    for (name, page) in pages {
+        write_atomic(&dir.join(name), page.as_bytes())?;
+    }
+    ui.note(&format!("{} pages are in {}", pages.len(), dir.display()));
+    Ok(ExitCode::Done)
+}
+
 fn unknown(command: &Command, word: &str) -> Error {
     let known: Vec<&str> = visible(command).map(Command::get_name).collect();
     let name = command.get_bin_name().unwrap_or("mahabharatha");
     Error::new(Kind::Usage, format!("{name} has no command {word}")).hint(suggestion(word, "commands", &known))
 }
 
-fn visible(command: &Command) -> impl Iterator<Item = &Command> {
+/// Returns the commands below this one that people call.
+pub fn visible(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help")
 }
 
-/// Adds the page of each command below this one, with its name.
+/// Adds the page of each command below this one, with its file name.
 fn collect_pages(command: &Command, pages: &mut Vec<(String, String)>) {
     for sub in visible(command) {
-        pages.push((page_name(sub), command_page(sub)));
+        pages.push((format!("{}.1", page_name(sub)), command_page(sub)));
         collect_pages(sub, pages);
     }
 }
@@ -117,7 +134,7 @@ fn write_command(page: &mut String, command: &Command) {
 }
 
 /// Formats an argument: `-w, --workers <N>`, `<FEATURE>`.
-fn usage(arg: &Arg) -> String {
+pub fn usage(arg: &Arg) -> String {
     let long = arg.get_long().map(|long| format!("--{long}"));
     let short = arg.get_short().map(|short| format!("-{short}"));
     let flags: Vec<String> = short.into_iter().chain(long).collect();

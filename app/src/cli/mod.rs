@@ -31,6 +31,7 @@ mod place;
 mod plan;
 mod quick;
 mod record;
+mod reference;
 mod retry;
 mod review;
 mod run;

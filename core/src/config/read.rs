@@ -133,7 +133,7 @@ impl<'a> Table<'a> {
     /// Reads a number, with or without a fraction, that satisfies `is_valid`.
     pub fn number(&mut self, key: &'static str, rule: &str, is_valid: fn(f64) -> bool) -> Option<f64> {
         if let Some(shape) = &mut self.shape {
-            shape.add(key, json!({ "type": "number" }));
+            shape.add(key, json!({ "type": "number", "$comment": rule }));
         }
         self.plain(key, rule, |text| text.parse().ok().filter(|&number: &f64| number.is_finite() && is_valid(number)))
     }

@@ -22,16 +22,19 @@ pub fn graph() -> Value {
     generator.into_root_schema_for::<GraphFile>().to_value()
 }
 
-/// Returns the schema of the configuration, with what the documentation says about each key.
+/// Returns the schema of the configuration, with the default and the meaning of each key from the documentation.
 pub fn config() -> Value {
     let mut schema = Config::schema();
     schema["$schema"] = json!(DIALECT);
     schema["title"] = json!("config");
     for row in CONFIG_PAGE.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
-        let [key, _, _, meaning] = cells.as_slice() else { continue };
+        let [key, _, default, meaning] = cells.as_slice() else { continue };
         if let Some(described) = find(&mut schema, key.trim_matches('`')) {
             described["description"] = json!(plain(meaning));
+            if let Some(default) = default.strip_prefix('`').and_then(|text| text.strip_suffix('`')) {
+                described["default"] = documented_value(default);
+            }
         }
     }
     schema
@@ -135,6 +138,14 @@ fn find<'a>(schema: &'a mut Value, key: &str) -> Option<&'a mut Value> {
     })
 }
 
+/// Reads a default as the documentation writes it: a word, a number, a list of words.
+fn documented_value(text: &str) -> Value {
+    if let Some(items) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
+        return items.split(", ").filter(|item| !item.is_empty()).collect();
+    }
+    serde_json::from_str(text).unwrap_or_else(|_| json!(text))
+}
+
 /// Returns Markdown without its links.
 fn plain(markdown: &str) -> String {
     let mut text = String::new();
@@ -156,6 +167,16 @@ mod tests {
     fn links_become_text() {
         assert_eq!(plain("See [Gates](#gates), or [this](a.md#b) `[x]`."), "See Gates, or this `[x]`.");
         assert_eq!(plain("No link"), "No link");
+    }
+
+    #[test]
+    fn defaults_are_values_of_their_type() {
+        let schema = config();
+        assert_eq!(schema["properties"]["workers"]["properties"]["timeout_minutes"]["default"], json!(60));
+        assert_eq!(schema["properties"]["merge"]["properties"]["target"]["default"], json!("base"));
+        assert_eq!(schema["properties"]["env"]["properties"]["pass"]["default"], json!([]));
+        assert_eq!(schema["properties"]["notify"]["properties"]["on"]["default"][1], json!("blocked"));
+        assert_eq!(schema["properties"]["budget"]["properties"]["max_usd"].get("default"), None);
     }
 
     #[test]

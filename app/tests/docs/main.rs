@@ -1,6 +1,11 @@
 //! The documents say what the code does: they are read with its own parsers and held against its sources.
 
-use std::collections::{BTreeMap, BTreeSet};
+#![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+mod book;
+mod sessions;
+
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -97,7 +102,7 @@ fn documented_graph() -> GraphFile {
 
 #[test]
 fn every_graph_shown_is_valid() {
-    for document in ["docs/task-graph.md", "docs/config.md"] {
+    for document in ["docs/task-graph.md", "docs/agents.md", "docs/tour.md"] {
         for example in examples(&read(document), "json").iter().filter(|example| example.contains("\"tasks\"")) {
             let graph = GraphFile::parse(example).unwrap_or_else(|error| panic!("{document}: {error}\n{example}"));
             assert_eq!(check(&graph), [], "{document}\n{example}");
@@ -177,7 +182,7 @@ fn the_graphs_shown_can_be_run() {
     let shown = after_a_run(greeting, &config, "sh bin/hello.sh Ada; sh bin/bye.sh Ada; cat README.md");
     assert_eq!(shown, "Hello, Ada!\nGoodbye, Ada!\nA colour.\nSee bin/hello.sh and bin/bye.sh.\n");
 
-    let rename = &examples(&read("docs/config.md"), "json")[0];
+    let rename = &examples(&read("docs/agents.md"), "json")[0];
     assert_eq!(after_a_run(rename, "", "cat src/api/names"), "colour\n");
 }
 
@@ -239,8 +244,10 @@ fn every_cause_that_debug_names_is_documented() {
 
 #[test]
 fn every_configuration_shown_is_valid() {
-    for example in examples(&read("docs/config.md"), "yaml") {
-        Config::parse(&example).unwrap_or_else(|problems| panic!("{problems:?}\n{example}"));
+    for document in ["docs/config.md", "docs/agents.md", "docs/worktrees.md"] {
+        for example in examples(&read(document), "yaml") {
+            Config::parse(&example).unwrap_or_else(|problems| panic!("{document}: {problems:?}\n{example}"));
+        }
     }
 }
 
@@ -387,27 +394,9 @@ fn the_environment_is_as_documented() {
     }
 }
 
-fn documents() -> BTreeMap<PathBuf, String> {
-    let mut found = BTreeMap::new();
-    for dir in ["", "docs"] {
-        let files = entries(&root().join(dir));
-        for path in files.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "md")) {
-            let text = read(&path);
-            found.insert(path, text);
-        }
-    }
-    found
-}
-
-/// As forges make it from a heading.
-fn anchor(heading: &str) -> String {
-    let kept = heading.trim_start_matches(['#', ' ']).to_lowercase();
-    kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_')).collect::<String>().replace(' ', "-")
-}
-
 #[test]
 fn every_hook_is_documented() {
-    let page = documents().into_iter().find(|(path, _)| path.ends_with("docs/claude-code.md")).unwrap().1;
+    let page = read("docs/claude-code.md");
     let rows = page.split("\n## Hooks\n").nth(1).unwrap().lines().filter(|line| line.starts_with("| `"));
     let documented: Vec<&str> = rows.filter_map(|row| row.split('`').nth(1)).collect();
     let dir = tempfile::tempdir().unwrap();
@@ -421,27 +410,6 @@ fn every_hook_is_documented() {
     let hooks: Value = serde_json::from_str(&hooks).unwrap();
     let installed: Vec<&String> = hooks["hooks"].as_object().unwrap().keys().collect();
     assert_eq!(documented, installed);
-}
-
-#[test]
-fn links_between_documents_lead_somewhere() {
-    let documents = documents();
-    assert!(documents.len() >= 4, "{:?}", documents.keys());
-    for (document, text) in &documents {
-        let name = document.display();
-        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            if target.contains("://") {
-                continue;
-            }
-            let (file, place) = target.split_once('#').unwrap_or((target, ""));
-            let path = if file.is_empty() { document.clone() } else { document.with_file_name(file) };
-            let path = path.canonicalize().unwrap_or_else(|_| panic!("{name}: {target} is not there"));
-            if !place.is_empty() {
-                let there = read(&path).lines().filter(|line| line.starts_with('#')).any(|line| anchor(line) == place);
-                assert!(there, "{name}: there is no heading for {target}");
-            }
-        }
-    }
 }
 
 #[test]
