@@ -22,6 +22,7 @@ use crate::spec::path::{ListedPath, ancestors, folded};
 use crate::spec::{GraphFile, TaskSpec};
 
 pub use crate::severity::Severity;
+pub use check::MAX_TIMEOUT_SECONDS;
 pub use owners::Rules;
 pub use report::Problem;
 pub use trace::{TracedCriterion, spell_out, trace};

@@ -43,8 +43,11 @@ impl Notices {
 
     /// For a run that this process begins to follow: a new one may wait for a person from its start.
     pub fn at_start(run: &Run) -> Notices {
-        let is_new = run.tasks().iter().all(|task| task.attempts.is_empty());
-        Notices { tasks: if is_new { Vec::new() } else { Notices::of(run).tasks }, ..Notices::of(run) }
+        let mut notices = Notices::of(run);
+        if run.tasks().iter().all(|task| task.attempts.is_empty()) {
+            notices.tasks.clear();
+        }
+        notices
     }
 
     /// Returns what the latest event gives reason to tell.
