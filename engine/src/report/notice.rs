@@ -56,8 +56,10 @@ impl Notices {
         let notice = |event, task, message| Notice::new(run.updated_at(), event, run.feature().as_str(), task, message);
         let mut notices = Vec::new();
         for (index, (task, state)) in run.graph().tasks().iter().zip(run.tasks()).enumerate() {
-            let was_told = before.tasks.get(index).copied().unwrap_or_default();
-            if let Some((event, message)) = of_task(state).filter(|_| !was_told) {
+            if before.tasks.get(index) == Some(&true) {
+                continue;
+            }
+            if let Some((event, message)) = of_task(state) {
                 notices.push(notice(event, Some(task.id.clone()), message));
             }
         }

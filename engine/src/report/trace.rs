@@ -141,7 +141,8 @@ impl Spans {
         let mut began: BTreeMap<Level, Time> = BTreeMap::new();
         let attempts = view.tasks.iter().flat_map(|task| task.attempts.iter().map(|attempt| (task.level, attempt)));
         let attempts = attempts.map(|(level, attempt)| (level, attempt.started_at));
-        for (level, at) in view.levels.iter().filter_map(|level| Some((level.level, level.started_at?))).chain(attempts) {
+        for (level, at) in view.levels.iter().filter_map(|level| Some((level.level, level.started_at?))).chain(attempts)
+        {
             let first = began.entry(level).or_insert(at.0);
             *first = at.0.min(*first);
         }

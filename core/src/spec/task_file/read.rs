@@ -104,7 +104,8 @@ fn made_before(tasks: &[TaskSpec]) -> Vec<BTreeSet<String>> {
         }
         seen
     };
-    let created = creates.iter().enumerate().flat_map(|(task, paths)| paths.iter().map(move |path| (path.clone(), task)));
+    let created =
+        creates.iter().enumerate().flat_map(|(task, paths)| paths.iter().map(move |path| (path.clone(), task)));
     let created: BTreeSet<(String, usize)> = created.collect();
     let made = |task: usize| -> BTreeSet<String> {
         let mut by_others = Vec::new();
