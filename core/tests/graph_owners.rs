@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use mahabharatha_core::graph::{EntryKind, Problem, Rules, StartTree, Task, TaskGraph};
+use mahabharatha_core::graph::{EntryKind, OwnedPath, Problem, Rules, StartTree, Task, TaskGraph};
 use mahabharatha_core::spec::{FileLists, GraphFile, TaskSpec};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -34,6 +34,23 @@ fn problems(file: &GraphFile, rules: Rules) -> Vec<Problem> {
 
 fn codes(file: &GraphFile, rules: Rules) -> Vec<&'static str> {
     problems(file, rules).iter().map(|problem| problem.code).collect()
+}
+
+#[test]
+fn paths_touch_if_one_is_the_other_or_above_it_in_any_spelling() {
+    let touch = |one: &str, other: &str| {
+        let [one, other] = [one, other].map(|path| OwnedPath::read(path).expect("a good path"));
+        assert_eq!(one.touches(&other), other.touches(&one), "{one:?} {other:?}");
+        one.touches(&other)
+    };
+    for (one, other) in
+        [("src/a.rs", "SRC/A.rs"), ("src", "src/a.rs"), ("src/a.rs", "Src/"), ("Ä/x", "ä"), ("É", "e\u{301}/x")]
+    {
+        assert!(touch(one, other), "{one} {other}");
+    }
+    for (one, other) in [("src", "srcs/a"), ("src/a.rs", "src/a.rsx"), ("a", "b"), ("ä/x", "a/x"), ("ab/c", "a")] {
+        assert!(!touch(one, other), "{one} {other}");
+    }
 }
 
 #[test]

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use crate::error::{Error, Kind, Result};
 use crate::interrupt;
-use crate::proc::{self, Cmd, Exit, bounded_text, find_program};
+use crate::proc::{self, Cmd, Exit, NETWORK_VARIABLES, bounded_text, find_program};
 
-/// Variables that `gh` needs to log in and to find the repository.
-const GH_ENV: [&str; 6] = ["GH_TOKEN", "GITHUB_TOKEN", "GH_HOST", REPOSITORY, "GH_CONFIG_DIR", "XDG_CONFIG_HOME"];
+/// Variable that names the repository.
 const REPOSITORY: &str = "GH_REPO";
 const GH_TIMEOUT: Duration = Duration::from_secs(120);
 /// Maximum output of a call. Larger output is an error, never silently cut.
@@ -39,7 +38,8 @@ impl Gh {
     /// Calls `gh` and returns what it printed; fails with its message.
     pub fn call(&self, args: &[&str], input: Option<&str>) -> Result<String> {
         let name = args.iter().take_while(|arg| !arg.starts_with('-')).take(2).copied().collect::<Vec<_>>().join(" ");
-        let cmd = Cmd::new(&self.program).args(args).cwd(&self.dir).envs(proc::base_env(&GH_ENV.map(str::to_owned)));
+        let pass: Vec<String> = NETWORK_VARIABLES.iter().chain([&REPOSITORY]).map(|name| (*name).to_owned()).collect();
+        let cmd = Cmd::new(&self.program).args(args).cwd(&self.dir).envs(proc::base_env(&pass));
         let cmd = cmd.env("GH_PROMPT_DISABLED", "1").env("NO_COLOR", "1");
         let cmd = cmd.stdin(input.unwrap_or_default()).timeout(GH_TIMEOUT).keep(MAX_OUTPUT_BYTES, 0);
         let ended = interrupt::run(cmd).map_err(Error::caused(format_args!("cannot run gh {name}")))?;

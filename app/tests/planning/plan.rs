@@ -89,10 +89,10 @@ fn an_issue_is_read_with_githubs_tool() {
     let plan = |env: &[(&str, &str)]| repo.run_with(&["plan", "shop", "--issue", "7", "--agent", "none"], env);
     repo.program(
         "bin/gh",
-        "[ \"$*\" = 'issue view 7 --json title,body,url' ] && [ -z \"$SECRET\" ] && [ \"$GH_TOKEN\" = t ] || exit 1\n\
+        "[ \"$*\" = 'issue view 7 --json title,body,url' ] && [ -z \"$SECRET\" ] && [ \"$GH_TOKEN$https_proxy\" = tp ] || exit 1\n\
          echo '{\"title\":\"Sell books\",\"body\":\"All of them.\",\"url\":\"https://example.com/7\"}'\n",
     );
-    plan(&[("PATH", &path), ("GH_TOKEN", "t"), ("SECRET", "s")]).code(0);
+    plan(&[("PATH", &path), ("GH_TOKEN", "t"), ("https_proxy", "p"), ("SECRET", "s")]).code(0);
     assert!(
         repo.read(DOCUMENT).contains("Sell books\n\nAll of them.\n\nhttps://example.com/7\n"),
         "{}",

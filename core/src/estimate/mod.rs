@@ -17,6 +17,7 @@ use self::history::seconds;
 pub use self::history::{Actual, By, History, LevelTime, Observed};
 use self::pool::Random;
 pub use self::pool::{Basis, MIN_SAMPLES, Pool};
+use crate::config::WORKERS;
 use crate::graph::{Task, TaskGraph};
 use crate::ids::Level;
 use crate::plan::{self, CriticalPath, by_level, longest_first, makespan};
@@ -24,9 +25,9 @@ use crate::plan::{self, CriticalPath, by_level, longest_first, makespan};
 /// How often the graph is scheduled with drawn times.
 pub const ROUNDS: usize = 400;
 /// Share of the wall time that another worker must save to be worth it.
-pub const WORTHWHILE_GAIN: f64 = 0.05;
-/// Largest number of workers that is considered.
-const MAX_WORKERS: u32 = 500;
+const WORTHWHILE_GAIN: f64 = 0.05;
+/// Largest number of workers that is considered: more cannot be configured.
+const MAX_WORKERS: u32 = *WORKERS.end();
 /// Up to this many, every number of workers has a row; beyond it, every power of two.
 const ALL_ROWS: u32 = 12;
 

@@ -10,8 +10,9 @@ use super::{
 use crate::ids::{BadName, Feature, Level, TaskId};
 use crate::spec::{Effort, GraphFile, TaskSpec};
 
-/// Limits for timeouts and estimates: anything longer is a mistake, and could overflow time arithmetic.
-const MAX_TIMEOUT_SECONDS: u64 = 7 * 24 * 60 * 60;
+/// Longest timeout of a verification. Anything longer is a mistake, and could overflow time arithmetic.
+pub const MAX_TIMEOUT_SECONDS: u64 = 7 * 24 * 60 * 60;
+/// Longest estimate, for the same reason.
 const MAX_ESTIMATE_MINUTES: f64 = 365.0 * 24.0 * 60.0;
 
 pub(super) fn check(file: &GraphFile, start: Option<&StartTree>, rules: Rules) -> (Option<TaskGraph>, Vec<Problem>) {

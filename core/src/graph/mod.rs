@@ -12,6 +12,7 @@ mod report;
 mod trace;
 mod tree;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,7 @@ use crate::spec::path::{ListedPath, ancestors, folded};
 use crate::spec::{GraphFile, TaskSpec};
 
 pub use crate::severity::Severity;
+pub use check::MAX_TIMEOUT_SECONDS;
 pub use owners::Rules;
 pub use report::Problem;
 pub use trace::{TracedCriterion, spell_out, trace};
@@ -72,8 +74,16 @@ impl OwnedPath {
 
     /// Returns true if one is the other or lies below it, where a file system ignores case and accents.
     pub fn touches(&self, other: &OwnedPath) -> bool {
-        let (a, b) = (folded(&self.path), folded(&other.path));
-        a == b || ancestors(&a).any(|above| above == b) || ancestors(&b).any(|above| above == a)
+        self.touches_folded(&folded(&other.path))
+    }
+
+    /// Does the same for a folded path. A graph has many paths, so those in ASCII are compared as they are.
+    fn touches_folded(&self, other: &str) -> bool {
+        let own = if self.path.is_ascii() { Cow::from(&self.path) } else { Cow::from(folded(&self.path)) };
+        let (own, other) = (own.as_bytes(), other.as_bytes());
+        let (shorter, longer) = if own.len() <= other.len() { (own, other) } else { (other, own) };
+        let (start, rest) = longer.split_at(shorter.len());
+        start.eq_ignore_ascii_case(shorter) && (rest.is_empty() || rest[0] == b'/')
     }
 
     /// Returns true if both own some path.
@@ -149,18 +159,20 @@ impl TaskGraph {
     }
 
     /// Returns the positions of the tasks that own this path, something above it or below it.
-    pub fn owners_touching<'a>(&'a self, path: &'a OwnedPath) -> impl Iterator<Item = usize> + 'a {
-        let touches = |task: &Task| task.owned.iter().any(|owned| owned.touches(path));
+    pub fn owners_touching(&self, path: &OwnedPath) -> impl Iterator<Item = usize> + '_ {
+        let path = folded(&path.path);
+        let touches = move |task: &Task| task.owned.iter().any(|owned| owned.touches_folded(&path));
         self.tasks.iter().enumerate().filter(move |(_, task)| touches(task)).map(|(index, _)| index)
     }
 
-    /// Returns the graph with one more path owned by the task at this position.
-    pub fn with_grant(&self, task: usize, path: OwnedPath) -> TaskGraph {
-        let mut graph = self.clone();
-        graph.note_owned(&path);
-        graph.tasks[task].owned.push(path);
-        graph.owner_below = owners::owner_below(&graph.tasks);
-        graph
+    /// Returns the graph with more paths, each owned by the task at the position beside it.
+    pub fn with_grants(mut self, grants: impl IntoIterator<Item = (usize, OwnedPath)>) -> TaskGraph {
+        for (task, path) in grants {
+            self.note_owned(&path);
+            self.tasks[task].owned.push(path);
+        }
+        self.owner_below = owners::owner_below(&self.tasks);
+        self
     }
 
     /// Returns the positions of the tasks that the one at this position depends on directly.

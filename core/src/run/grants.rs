@@ -44,7 +44,7 @@ impl Run {
             return Err("no path is named".to_string());
         }
         let paths = paths.iter().map(|path| self.grantable(task, path)).collect::<Result<Vec<_>, _>>()?;
-        paths.into_iter().for_each(|path| self.add_grant(task, path, false));
+        self.add_grants(task, paths, false);
         if is_blocked { self.retry(task, None) } else { Ok(()) }
     }
 
@@ -77,13 +77,16 @@ impl Run {
         matches!(self.levels[self.level_of(task)].status, LevelStatus::Merged { .. })
     }
 
-    fn add_grant(&mut self, task: usize, path: OwnedPath, auto: bool) {
-        let id = self.graph.tasks()[task].id.clone();
-        let grant = Grant { task: id, path, auto };
-        if !self.grants.contains(&grant) {
-            self.graph = Arc::new(self.graph.with_grant(task, grant.path.clone()));
-            self.grants.push(grant);
+    fn add_grants(&mut self, task: usize, paths: Vec<OwnedPath>, auto: bool) {
+        let before = self.grants.len();
+        for path in paths {
+            let grant = Grant { task: self.graph.tasks()[task].id.clone(), path, auto };
+            if !self.grants.contains(&grant) {
+                self.grants.push(grant);
+            }
         }
+        let added = self.grants[before..].iter().map(|grant| (task, grant.path.clone()));
+        self.graph = Arc::new(TaskGraph::clone(&self.graph).with_grants(added));
     }
 
     /// Meets what the agent of a blocked task asks for, if the policy allows it. Returns whether the task can go on. Tells
@@ -104,7 +107,7 @@ impl Run {
             (!is_owned).then_some(path)
         };
         let Some(paths) = needs.iter().map(unowned).collect::<Option<Vec<_>>>() else { return false };
-        paths.into_iter().for_each(|path| self.add_grant(task, path, true));
+        self.add_grants(task, paths, true);
         true
     }
 
@@ -113,9 +116,16 @@ impl Run {
         let Ok(path) = OwnedPath::read(&need.path) else { return };
         let Some(owner) = self.unmerged_owner(task, &path).cloned() else { return };
         let from = self.graph.tasks()[task].id.clone();
-        let why = if need.why.is_empty() { String::new() } else { format!(": {}", need.why) };
-        let text = format!("{from} needs a change in {}{why}", path.path);
+        let text = request(&from, &path, need);
         self.keep_note(TaskNote { task: owner, from: Some(from), text, question: None });
+    }
+
+    /// Returns the tasks that were told that the agent of this one asks for a file of theirs.
+    pub fn told_of(&self, task: &TaskId, need: &Need) -> Vec<&TaskId> {
+        let Ok(path) = OwnedPath::read(&need.path) else { return Vec::new() };
+        let text = request(task, &path, need);
+        let is_it = |note: &&TaskNote| note.from.as_ref() == Some(task) && note.text == text;
+        self.notes.iter().filter(is_it).map(|note| &note.task).collect()
     }
 
     /// Returns why a changed graph gives a granted file to another task, also to one that was granted it while the first
@@ -140,9 +150,14 @@ impl Run {
 
     /// Applies the grants to a changed graph.
     pub(super) fn apply_grants(&self, graph: TaskGraph) -> TaskGraph {
-        self.grants.iter().fold(graph, |graph, grant| match graph.index(&grant.task) {
-            Some(task) => graph.with_grant(task, grant.path.clone()),
-            None => graph,
-        })
+        let placed = |grant: &Grant| Some((graph.index(&grant.task)?, grant.path.clone()));
+        let grants: Vec<(usize, OwnedPath)> = self.grants.iter().filter_map(placed).collect();
+        graph.with_grants(grants)
     }
+}
+
+/// Returns what the owner of a file is told that the agent of another task asks for.
+fn request(from: &TaskId, path: &OwnedPath, need: &Need) -> String {
+    let why = if need.why.is_empty() { String::new() } else { format!(": {}", need.why) };
+    format!("{from} needs a change in {}{why}", path.path)
 }

@@ -110,6 +110,7 @@ fn failed_level(run: &Run, level: Level, failure: &LevelFailure) -> Blocker {
             let (kind, command) = match obstacle {
                 Obstacle::Conflict { .. } => ("conflict", format!("mahabharatha merge --retry -f {feature}")),
                 Obstacle::WorkLost { tasks } => ("lost_work", retry_all(tasks, feature.as_str())),
+                Obstacle::Outdated { tasks } => ("obstacle", retry_all(tasks, feature.as_str())),
                 _ => ("obstacle", again),
             };
             Blocker::new(what, kind, obstacle.to_string(), resolution_of(obstacle)).commands([command])

@@ -54,7 +54,10 @@ impl GateRuns {
                 runs.push(known.clone());
                 continue;
             }
-            let Some(run) = read_run(&log, running.is_some_and(|running| running.log == log)) else { continue };
+            let is_running = running.is_some_and(|running| running.log == log);
+            let Some(run) = log_file::first_part(&log).and_then(|first| read_run(&first, &log, is_running)) else {
+                continue;
+            };
             if run.ended_at.is_some() {
                 self.ended.insert(log, run.clone());
             }
@@ -65,8 +68,9 @@ impl GateRuns {
     }
 }
 
-fn read_run(log: &Path, is_running: bool) -> Option<GateRunView> {
-    let first = first_records(log, PART_BYTES).into_iter().next().filter(|record| is(record, "gate_started"))?;
+/// Reads a run from its log, which may have been rotated since it began: `first_part` is where it begins.
+fn read_run(first_part: &Path, log: &Path, is_running: bool) -> Option<GateRunView> {
+    let first = first_records(first_part, PART_BYTES).into_iter().next().filter(|record| is(record, "gate_started"))?;
     let ended = last_records(log, PART_BYTES).into_iter().rfind(|record| is(record, "gate_ended"));
     let status = match ended.as_ref().and_then(|record| record.message.split_whitespace().next()) {
         None if is_running => "running",
@@ -91,4 +95,28 @@ fn read_run(log: &Path, is_running: bool) -> Option<GateRunView> {
 
 fn is(record: &LogRecord, event: &str) -> bool {
     record.event.as_deref() == Some(event)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_run_with_a_rotated_log_is_one_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let (first, log) = (dir.path().join("1.lint.1.jsonl.1"), dir.path().join("1.lint.1.jsonl"));
+        let line = |second: u32, event: &str, message: &str| {
+            format!(
+                "{{\"ts\":\"2026-01-26T10:30:0{second}Z\",\"level\":\"info\",\"gate\":\"lint\",\"at\":\"1\",\"run\":1,\"event\":\"{event}\",\"message\":\"{message}\"}}\n"
+            )
+        };
+        fs::write(&first, line(1, "gate_started", "cargo clippy") + &line(2, "output", "much")).unwrap();
+        fs::write(&log, line(3, "output", "more") + &line(4, "gate_ended", "passed after 3.0 s")).unwrap();
+        let part = log_file::first_part(&log).unwrap();
+        let run = read_run(&part, &log, false).unwrap();
+        assert_eq!((run.status, run.command.as_str(), run.log == log), ("passed", "cargo clippy", true));
+        assert_eq!(log_file::first_part(&first), None);
+    }
 }

@@ -77,7 +77,7 @@ fn verification(task: &TaskView, run: &Run) -> Case {
 
 /// Returns a suite for the base and for each level, with the results of its latest tree alone.
 fn gate_suites<'e>(events: impl Iterator<Item = &'e Event>, gates: &[Gate]) -> Vec<(String, Vec<Case>)> {
-    let mut suites: BTreeMap<String, BTreeMap<String, Outcome>> = BTreeMap::new();
+    let mut suites: BTreeMap<Option<Level>, BTreeMap<String, Outcome>> = BTreeMap::new();
     // All passes so far: on a tree that it has passed on, a gate is not run again.
     let mut known: Vec<&GatePass> = Vec::new();
     // Failures since the level was last staged or gated that were only reported.
@@ -105,12 +105,13 @@ fn gate_suites<'e>(events: impl Iterator<Item = &'e Event>, gates: &[Gate]) -> V
         let reported = level.and_then(|level| reported.remove(level)).unwrap_or_default();
         let reported = reported.into_iter().map(|failure| (failure.gate.clone(), outcome_of(failure, false)));
         let failures = failed.iter().map(|failure| (failure.gate.clone(), outcome_of(failure, true)));
-        let suite = level.map_or("gates on the base".to_owned(), |level| format!("gates of level {level}"));
-        suites.insert(suite, passes.chain(reported).chain(failures).collect());
+        suites.insert(level.copied(), passes.chain(reported).chain(failures).collect());
     }
     suites.retain(|_, results| !results.is_empty());
+    let name =
+        |level: Option<Level>| level.map_or("gates on the base".to_owned(), |level| format!("gates of level {level}"));
     let case = |(name, result)| Case { name, seconds: 0.0, result };
-    suites.into_iter().map(|(name, results)| (name, results.into_iter().map(case).collect())).collect()
+    suites.into_iter().map(|(level, results)| (name(level), results.into_iter().map(case).collect())).collect()
 }
 
 /// Returns the names of the gates that passed, which the journal knows by their command.
@@ -209,5 +210,19 @@ mod tests {
         let failures = |events: &[Event]| junit(None, events.iter(), &[], None).matches("<failure").count();
         assert_eq!(failures(std::slice::from_ref(&red)), 1);
         assert_eq!(failures(&[red, green]), 0);
+    }
+
+    #[test]
+    fn the_base_comes_first_and_levels_in_order() {
+        let of = |level| Event::GateFailed {
+            effect: EffectId(0),
+            level: Level(level),
+            failure: failure("lint"),
+            passed: Vec::new(),
+        };
+        let base = Event::BaseChecked { effect: EffectId(0), red: vec![failure("lint")] };
+        let suites = gate_suites([of(10), of(2), base].iter(), &[]);
+        let names: Vec<&str> = suites.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["gates on the base", "gates of level 2", "gates of level 10"]);
     }
 }

@@ -37,7 +37,7 @@ pub fn moments<'a>(events: impl IntoIterator<Item = (Time, &'a Event)>, task: Op
 }
 
 fn concerns(event: &Event, wanted: &str, graph: &TaskGraph) -> bool {
-    let level = graph.tasks().iter().find(|task| task.id.as_str() == wanted).map(|task| task.level);
+    let level = || Some(graph.task(&TaskId::new(wanted).ok()?)?.level);
     let is_named = |tasks: &[TaskId]| tasks.is_empty() || tasks.iter().any(|task| task.as_str() == wanted);
     match event {
         Event::JobStarted { task, .. } | Event::JobEnded { task, .. } => task.as_str() == wanted,
@@ -46,7 +46,7 @@ fn concerns(event: &Event, wanted: &str, graph: &TaskGraph) -> bool {
         | Event::GateFailed { level: of, .. }
         | Event::Blamed { level: of, .. }
         | Event::Landed { level: of, .. }
-        | Event::NotLanded { level: of, .. } => Some(*of) == level,
+        | Event::NotLanded { level: of, .. } => Some(*of) == level(),
         Event::Asked { command, .. } => match command {
             Command::Retry { tasks, .. } | Command::Skip { tasks, .. } | Command::Claim { tasks, .. } => {
                 is_named(tasks)
@@ -54,7 +54,7 @@ fn concerns(event: &Event, wanted: &str, graph: &TaskGraph) -> bool {
             Command::Finish { task, .. } | Command::Adopt { task } | Command::Grant { task, .. } => {
                 task.as_str() == wanted
             }
-            Command::Approve { level: of, .. } => Some(*of) == level,
+            Command::Approve { level: of, .. } => Some(*of) == level(),
             _ => false,
         },
         _ => false,

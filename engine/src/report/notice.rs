@@ -43,8 +43,11 @@ impl Notices {
 
     /// For a run that this process begins to follow: a new one may wait for a person from its start.
     pub fn at_start(run: &Run) -> Notices {
-        let is_new = run.tasks().iter().all(|task| task.attempts.is_empty());
-        Notices { tasks: if is_new { Vec::new() } else { Notices::of(run).tasks }, ..Notices::of(run) }
+        let mut notices = Notices::of(run);
+        if run.tasks().iter().all(|task| task.attempts.is_empty()) {
+            notices.tasks.clear();
+        }
+        notices
     }
 
     /// Returns what the latest event gives reason to tell.
@@ -53,8 +56,10 @@ impl Notices {
         let notice = |event, task, message| Notice::new(run.updated_at(), event, run.feature().as_str(), task, message);
         let mut notices = Vec::new();
         for (index, (task, state)) in run.graph().tasks().iter().zip(run.tasks()).enumerate() {
-            let was_told = before.tasks.get(index).copied().unwrap_or_default();
-            if let Some((event, message)) = of_task(state).filter(|_| !was_told) {
+            if before.tasks.get(index) == Some(&true) {
+                continue;
+            }
+            if let Some((event, message)) = of_task(state) {
                 notices.push(notice(event, Some(task.id.clone()), message));
             }
         }

@@ -370,7 +370,8 @@ fn blockers(view: &RunView, show: Show<'_>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use mahabharatha_core::run::event::{Command, FailCause, JobEnd};
+    use mahabharatha_core::run::Event;
+    use mahabharatha_core::run::event::{Command, FailCause, JobEnd, Policy};
 
     use super::super::support::{START, Story, failed, id};
     use super::*;
@@ -483,6 +484,15 @@ mod tests {
         assert_eq!(problem["commands"][0], "mahabharatha retry -f tables TASK-001 --note \"…\"");
         assert_eq!((&status["workers"][0]["phase"], &status["workers"][1]["phase"]), (&json!("agent"), &Value::Null));
         assert_eq!(status["budget_usd"], 20.0);
+    }
+
+    #[test]
+    fn a_task_without_budget_is_a_problem_of_that_kind() {
+        let policy = Policy { max_usd_per_task: Some(0.5), ..super::super::support::policy() };
+        let mut story = Story::of(policy, &[json!({"id": "T-1", "title": "t", "level": 1})]);
+        story.base_is_green().starts("T-1").ends("T-1", failed(FailCause::Verification, "no", &[]));
+        story.after(60.0).happens(Event::Woke).starts("T-1").ends("T-1", failed(FailCause::Verification, "no", &[]));
+        assert_eq!(story.view().blockers[0].kind, "budget", "{:?}", story.view().blockers);
     }
 
     #[test]

@@ -137,8 +137,17 @@ impl Spans {
     }
 
     fn levels(mut self, view: &RunView) -> Spans {
+        // Under the schedule `dependencies` attempts begin before their level does.
+        let mut began: BTreeMap<Level, Time> = BTreeMap::new();
+        let attempts = view.tasks.iter().flat_map(|task| task.attempts.iter().map(|attempt| (task.level, attempt)));
+        let attempts = attempts.map(|(level, attempt)| (level, attempt.started_at));
+        for (level, at) in view.levels.iter().filter_map(|level| Some((level.level, level.started_at?))).chain(attempts)
+        {
+            let first = began.entry(level).or_insert(at.0);
+            *first = at.0.min(*first);
+        }
         for level in &view.levels {
-            let Some(started) = level.started_at else { continue };
+            let Some(&started) = began.get(&level.level) else { continue };
             let merged = level.merged_at.map(|merged| merged.0);
             if merged.is_some_and(|merged| merged < self.part) {
                 continue;
@@ -147,7 +156,7 @@ impl Spans {
                 id: ("level", level.level.to_string()),
                 parent: Some(("run", String::new())),
                 name: format!("level {}", level.level),
-                time: (started.0.max(self.part), merged.unwrap_or(self.end)),
+                time: (started.max(self.part), merged.unwrap_or(self.end)),
                 failed: level.status == "failed",
                 attributes: vec![
                     ("mahabharatha.level", json!(level.level)),
@@ -247,4 +256,28 @@ fn span_id(of: impl Hash) -> String {
     of.hash(&mut hasher);
     // Zero would be no id.
     format!("{:016x}", hasher.finish().max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use mahabharatha_core::run::event::{Policy, Schedule};
+
+    use super::super::support::{Story, policy};
+    use super::*;
+
+    #[test]
+    fn every_attempt_lies_in_a_level_also_in_one_that_has_not_begun() {
+        let task = |id: &str, level: u32| json!({"id": id, "title": "t", "level": level});
+        let policy = Policy { schedule: Schedule::Dependencies, ..policy() };
+        let mut story = Story::of(policy, &[task("A", 1), task("B", 2)]);
+        story.base_is_green().starts("A").starts("B").after(1.0).done("B");
+        let event = Event::Woke;
+        let events = [(story.run.started_at(), &event), (story.now, &event)];
+        let part = Part { run: &story.run, events: &events, config: &Config::default() };
+        let trace = part.trace().unwrap();
+        let spans = trace["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
+        let attempt = spans.iter().find(|span| span["name"] == "attempt 1 at B").unwrap();
+        let parent = spans.iter().find(|span| span["spanId"] == attempt["parentSpanId"]);
+        assert_eq!(parent.map(|span| &span["name"]), Some(&json!("level 2")), "{trace:#}");
+    }
 }

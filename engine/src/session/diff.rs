@@ -77,7 +77,8 @@ pub fn commits_of(run: &Run, task: &TaskId) -> Vec<Oid> {
     }
 }
 
-fn completed<'a>(run: &'a Run, task: &TaskId) -> Option<(&'a LevelState, &'a Oid)> {
+/// Returns the level and the commit of a completed task.
+pub(super) fn completed<'a>(run: &'a Run, task: &TaskId) -> Option<(&'a LevelState, &'a Oid)> {
     let index = run.graph().index(task)?;
     let TaskStatus::Completed { commit, .. } = &run.tasks()[index].status else { return None };
     Some((run.levels().iter().find(|level| level.tasks.contains(&index))?, commit))
@@ -156,8 +157,11 @@ impl<'a> Reader<'a> {
         if !job_dir.is_dir() || !worktree.is_dir() {
             return Err(Error::new(Kind::Invalid, format!("{task} attempt {} has no worktree yet", job.attempt)));
         }
-        // It knows the commit that the attempt really began with.
-        let job = &JobSpec::read(&job_dir)?.job;
+        let job = &match job.on.is_empty() {
+            true => job.clone(),
+            // Only the job spec has the commit that was made of the base and that work.
+            false => Job { base: JobSpec::read(&job_dir)?.job.base, ..job.clone() },
+        };
         let owned = self.run.graph().task(task).map_or(&[][..], |task| &task.owned);
         let pinned = Pinned(self.run.setup().git_config.clone());
         let running =

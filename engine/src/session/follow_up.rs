@@ -1,7 +1,7 @@
 //! Follow-up tasks: work that follows on what a feature has merged, such as a review comment. They are appended to the
 //! feature's graph, and the next `run` takes them up like any other change of the graph.
 
-use mahabharatha_core::graph::OwnedPath;
+use mahabharatha_core::graph::{MAX_TIMEOUT_SECONDS, OwnedPath};
 use mahabharatha_core::ids::{Level, TaskId};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::spec::{FileLists, GraphFile, TaskSpec, Verification};
@@ -70,20 +70,9 @@ fn task(file: &GraphFile, run: &Run, follow_up: &FollowUp) -> Result<TaskSpec> {
         let message = format!("{source} names a file that no task of {} owns", run.feature());
         return Err(Error::new(Kind::Invalid, message));
     };
-    let mut commands: Vec<&str> = Vec::new();
     // Those of other follow-ups repeat what the tasks before them have.
     let first_owners = owners.iter().filter(|task| task.follow_up.is_none());
-    for command in first_owners.map(|task| task.verification.command.as_str()) {
-        if !command.trim().is_empty() && !commands.contains(&command) {
-            commands.push(command);
-        }
-    }
-    let command = match commands[..] {
-        [one] => one.to_owned(),
-        _ => commands.iter().map(|command| format!("(\n{command}\n)")).collect::<Vec<_>>().join(" && "),
-    };
-    let timeouts = owners.iter().map(|task| task.verification.timeout_seconds);
-    let timeout_seconds = timeouts.max().unwrap_or_else(|| Verification::default().timeout_seconds);
+    let verification = one_after_the_other(first_owners.map(|task| &task.verification));
     let number = (1..).find(|number| file.tasks.iter().all(|task| task.id != name(*number))).unwrap_or(1);
     Ok(TaskSpec {
         id: name(number),
@@ -91,7 +80,7 @@ fn task(file: &GraphFile, run: &Run, follow_up: &FollowUp) -> Result<TaskSpec> {
         level: level(file, run, &wanted),
         files: FileLists { modify: files.clone(), ..FileLists::default() },
         dependencies: owners.iter().map(|task| task.id.clone()).collect(),
-        verification: Verification { command, timeout_seconds, ..Verification::default() },
+        verification,
         description: None,
         action: Some(action.clone()),
         done: None,
@@ -100,6 +89,27 @@ fn task(file: &GraphFile, run: &Run, follow_up: &FollowUp) -> Result<TaskSpec> {
         follow_up: Some(source.clone()),
         ..(*last).clone()
     })
+}
+
+/// Returns a verification that passes if all of these do. Each has its own time.
+fn one_after_the_other<'a>(all: impl Iterator<Item = &'a Verification>) -> Verification {
+    let mut commands: Vec<(&str, u64)> = Vec::new();
+    for Verification { command, timeout_seconds, .. } in all.filter(|one| !one.command.trim().is_empty()) {
+        match commands.iter_mut().find(|(known, _)| known == command) {
+            Some((_, longest)) => *longest = (*longest).max(*timeout_seconds),
+            None => commands.push((command.as_str(), *timeout_seconds)),
+        }
+    }
+    let total = commands.iter().fold(0, |total: u64, (_, seconds)| total.saturating_add(*seconds));
+    let (command, timeout_seconds) = match commands[..] {
+        [] => return Verification::default(),
+        [(one, seconds)] => (one.to_owned(), seconds),
+        _ => {
+            let parts: Vec<String> = commands.iter().map(|(command, _)| format!("(\n{command}\n)")).collect();
+            (parts.join(" && "), total.min(MAX_TIMEOUT_SECONDS))
+        }
+    };
+    Verification { command, timeout_seconds, ..Verification::default() }
 }
 
 /// Returns the last level if it has only follow-ups of other files and has not begun, else a new one.
@@ -111,7 +121,7 @@ fn level(file: &GraphFile, run: &Run, wanted: &[OwnedPath]) -> u32 {
         task.follow_up.is_some() && !owned(task, run).iter().any(overlaps)
     };
     let is_open = !has_begun && file.tasks.iter().filter(|task| task.level == top).all(fits);
-    if is_open { top } else { top + 1 }
+    if is_open { top } else { top.saturating_add(1) }
 }
 
 fn name(number: u32) -> String {
@@ -129,4 +139,24 @@ fn owned(task: &TaskSpec, run: &Run) -> Vec<OwnedPath> {
 /// Returns whether one owned path is another or has it below.
 fn covers(own: &OwnedPath, path: &OwnedPath) -> bool {
     own.covers(&path.path) || (own.directory && own.path == path.path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_verification_runs_once_and_has_its_own_time() {
+        let of = |command: &str, timeout_seconds| Verification {
+            command: command.to_owned(),
+            timeout_seconds,
+            ..Verification::default()
+        };
+        let all = [of("make a", 60), of(" ", 5), of("make b", 30), of("make a", 90)];
+        assert_eq!(one_after_the_other(all.iter()), of("(\nmake a\n) && (\nmake b\n)", 120));
+        assert_eq!(one_after_the_other(all[..2].iter()), of("make a", 60));
+        assert_eq!(one_after_the_other(all[1..2].iter()), Verification::default());
+        let long = [of("a", MAX_TIMEOUT_SECONDS), of("b", 1)];
+        assert_eq!(one_after_the_other(long.iter()).timeout_seconds, MAX_TIMEOUT_SECONDS);
+    }
 }

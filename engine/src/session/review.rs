@@ -7,7 +7,7 @@ use mahabharatha_core::excerpt::summary;
 use mahabharatha_core::ids::{Level, Oid, TaskId, Time};
 use mahabharatha_core::markdown::one_line;
 use mahabharatha_core::run::notes::checked_note;
-use mahabharatha_core::run::{LevelState, LevelStatus, Run, TaskStatus};
+use mahabharatha_core::run::{LevelState, LevelStatus, Run};
 use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::project::Place;
@@ -15,7 +15,7 @@ use mahabharatha_sys::store::state_file;
 use serde::{Deserialize, Serialize};
 
 use super::follow_up::{self, FollowUp};
-use super::{control, now};
+use super::{control, diff, now};
 use crate::report::review::{Item, Verification};
 use crate::specs;
 
@@ -138,9 +138,7 @@ fn check_completed<'a>(run: &'a Run, task: &TaskId) -> Result<(&'a LevelState, V
 
 /// Returns the level of a completed task and what was made for it: its commit, and those of fixes.
 fn completed<'a>(run: &'a Run, task: &TaskId) -> Option<(&'a LevelState, Vec<Oid>)> {
-    let index = run.graph().index(task)?;
-    let TaskStatus::Completed { commit, .. } = &run.tasks()[index].status else { return None };
-    let level = run.levels().iter().find(|level| level.tasks.contains(&index))?;
+    let (level, commit) = diff::completed(run, task)?;
     let fixes = level.fixes.iter().filter(|fix| fix.task == *task).map(|fix| fix.commit.clone());
     Some((level, [commit.clone()].into_iter().chain(fixes).collect()))
 }

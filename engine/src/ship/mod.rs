@@ -173,13 +173,13 @@ fn merged_commit(run: &Run, partial: bool) -> Result<Oid> {
     }
 }
 
-/// Where a commit goes.
 /// Returns whether a URL is a path that git reads from its working directory: no transport, no `host:path`, not absolute.
 fn is_relative(url: &str) -> bool {
     let before_slash = url.split('/').next().unwrap_or_default();
     !url.starts_with('/') && !before_slash.contains(':')
 }
 
+/// Where a commit goes.
 struct Target {
     git: Git,
     branch: String,

@@ -106,13 +106,12 @@ fn checks(
         if bucket != "fail" {
             continue;
         }
-        let start = format!("check {name} on ");
-        let source = format!("{start}{}", shipment.commit.short());
+        let source = format!("check {name} on {}", shipment.commit.short());
         if follow_up::has(graph, &source) {
             continue;
         }
         let sources = graph.tasks.iter().filter_map(|task| task.follow_up.as_deref());
-        if sources.filter(|source| source.starts_with(&start)).count() >= MAX_FIXES {
+        if sources.filter(|earlier| is_of_same_check(earlier, &source)).count() >= MAX_FIXES {
             seen.left.push((source, format!("it still fails after {MAX_FIXES} fixes")));
             continue;
         }
@@ -121,6 +120,14 @@ fn checks(
         found.push((source, fit(&format!("Make the check {name} pass"), MAX_TITLE_COLUMNS), text));
     }
     Ok(found)
+}
+
+/// Returns whether two sources are of one check, on any commit. The name of a check may have ` on ` in it, too.
+fn is_of_same_check(one: &str, other: &str) -> bool {
+    match (one.rsplit_once(" on "), other.rsplit_once(" on ")) {
+        (Some((one, _)), Some((other, _))) => one == other,
+        _ => false,
+    }
 }
 
 /// Returns source, title and text of each comment on a line of the code.
@@ -194,6 +201,14 @@ impl GitHub {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fixes_are_counted_for_each_check() {
+        assert!(is_of_same_check("check build on abc1234", "check build on def5678"));
+        assert!(is_of_same_check("check build on linux on abc1234", "check build on linux on def5678"));
+        assert!(!is_of_same_check("check build on linux on abc1234", "check build on def5678"));
+        assert!(!is_of_same_check("review comment 7", "review comment 7"));
+    }
 
     #[test]
     fn a_path_is_named_only_as_a_whole() {

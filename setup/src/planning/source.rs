@@ -59,7 +59,7 @@ fn read_issue(number: u64, root: &Path) -> Result<String> {
     let answer = gh.call(&["issue", "view", &number, "--json", "title,body,url"], None).map_err(|error| {
         let told = Error::new(error.kind(), failed(error.message()));
         let told = error.details().iter().fold(told, Error::detail);
-        told.hint(error.what_to_do().unwrap_or_default())
+        error.what_to_do().into_iter().fold(told, Error::hint)
     })?;
     let issue: Issue =
         serde_json::from_str(&answer).map_err(|error| Error::new(Kind::Failed, failed(&error.to_string())))?;

@@ -10,29 +10,10 @@ use mahabharatha_core::ids::Oid;
 
 use super::{Call, Git, GitError, Result, config, executable, with_prefix};
 use crate::interrupt;
-use crate::proc::{Cmd, Exit, base_env};
+use crate::proc::{Cmd, Exit, NETWORK_VARIABLES, base_env};
 
 /// Time after which the remote counts as unreachable.
 const PUSH_TIMEOUT: Duration = Duration::from_secs(600);
-/// Environment variables by which the user's own git, ssh and credential helpers reach the remote.
-const NETWORK_VARIABLES: [&str; 16] = [
-    "SSH_AUTH_SOCK",
-    "GIT_SSH",
-    "GIT_SSH_COMMAND",
-    "http_proxy",
-    "https_proxy",
-    "HTTPS_PROXY",
-    "no_proxy",
-    "NO_PROXY",
-    "ALL_PROXY",
-    "SSL_CERT_FILE",
-    "GH_TOKEN",
-    "GITHUB_TOKEN",
-    "GH_HOST",
-    "GH_CONFIG_DIR",
-    "XDG_CONFIG_HOME",
-    "XDG_RUNTIME_DIR",
-];
 /// Transports that run no program which the URL chooses.
 const TRANSPORTS: &str = "file:git:http:https:ssh";
 /// Name of the remote in the private git directory.

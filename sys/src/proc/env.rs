@@ -8,6 +8,32 @@ use std::path::{Path, PathBuf};
 
 const ALWAYS_PASSED: [&str; 7] = ["PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER", "SHELL"];
 
+/// Variables by which programs that act for the user, git and `gh`, reach the network, the user's logins and keyring.
+pub const NETWORK_VARIABLES: [&str; 22] = [
+    "ALL_PROXY",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "GH_CONFIG_DIR",
+    "GH_ENTERPRISE_TOKEN",
+    "GH_HOST",
+    "GH_TOKEN",
+    "GITHUB_ENTERPRISE_TOKEN",
+    "GITHUB_TOKEN",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "NO_PROXY",
+    "SSH_AUTH_SOCK",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "XDG_CONFIG_HOME",
+    "XDG_RUNTIME_DIR",
+    "all_proxy",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+];
+
 /// Returns the variables that every child gets plus those named in `pass`, as far as they are set.
 pub fn base_env(pass: &[String]) -> BTreeMap<OsString, OsString> {
     std::env::vars_os()

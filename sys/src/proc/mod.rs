@@ -24,7 +24,9 @@ use std::time::Duration;
 
 use watchdog::Watchdog;
 
-pub use env::{base_env, expand_home, find_program, home, is_program, is_set, leading_program, shell};
+pub use env::{
+    NETWORK_VARIABLES, base_env, expand_home, find_program, home, is_program, is_set, leading_program, shell,
+};
 pub use feed::Feed;
 pub use id::{ProcessId, ancestor_without, find_marked, find_working_in, ignores, login_session};
 pub use lines::Lines;

@@ -64,6 +64,13 @@ fn older_parts(path: &Path) -> Vec<(u64, PathBuf)> {
     found.filter_map(|found| number(&found).map(|number| (number, found))).collect()
 }
 
+/// Returns the part of a log that was written first, for the path of its newest part; none for that of an older one.
+pub fn first_part(path: &Path) -> Option<PathBuf> {
+    path.extension().filter(|extension| *extension == EXTENSION)?;
+    let first = part(path, 1);
+    Some(if first.exists() { first } else { path.to_owned() })
+}
+
 /// Lists the logs in a directory with their older parts; none if it does not exist.
 pub fn list(dir: &Path) -> io::Result<Vec<PathBuf>> {
     bounded::check_place(dir)?;
@@ -122,10 +129,12 @@ mod tests {
         fs::write(dir.path().join("worker-0.jsonl.old"), "").unwrap();
         let files = list(dir.path()).unwrap();
         assert!(files.len() >= 10 && files.contains(&part(&path, 1)), "{files:?}");
+        assert_eq!((first_part(&path), first_part(&part(&path, 2))), (Some(part(&path, 1)), None));
         let lines: usize = files.iter().map(|file| fs::read_to_string(file).unwrap().lines().count()).sum();
         assert_eq!(lines, 21);
         remove(&path);
         assert_eq!(list(dir.path()).unwrap(), [] as [PathBuf; 0]);
+        assert_eq!(first_part(&path), Some(path));
     }
 
     #[test]

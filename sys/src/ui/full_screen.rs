@@ -75,8 +75,9 @@ impl FullScreen {
         *locked(&DRAWS) = Some(thread::current().id());
         enable_raw_mode()?;
         ENTERED.store(true, Ordering::SeqCst);
-        write(ENTER)?;
-        Ok(FullScreen { terminal: Terminal::new(CrosstermBackend::new(io::stdout()))? })
+        let terminal = write(ENTER).and_then(|()| Terminal::new(CrosstermBackend::new(io::stdout())));
+        // Nothing is dropped if this fails, so the terminal is given back here.
+        Ok(FullScreen { terminal: terminal.inspect_err(|_| leave_screen())? })
     }
 
     /// Draws a frame; only cells that differ from the last frame are written.

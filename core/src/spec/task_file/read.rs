@@ -81,9 +81,10 @@ pub fn import_tasks(
     }
     // What a task creates is there for those that depend on it.
     let made = made_before(&tasks);
-    for ((task, made), (_, text)) in tasks.iter_mut().zip(made).zip(files).filter(|((_, made), _)| !made.is_empty()) {
+    for ((task, made), (name, text)) in tasks.iter_mut().zip(made).zip(files).filter(|((_, made), _)| !made.is_empty())
+    {
         *task = parse_task_file(text, |path| exists(path) || made.iter().any(|made| lies_in(made, path)))
-            .map_err(|error| vec![(task.id.clone(), error)])?;
+            .map_err(|error| vec![(name.clone(), error)])?;
     }
     let total_tasks = Some(tasks.len() as u64);
     Ok(GraphFile { feature: feature.to_owned(), total_tasks, max_parallelization: None, tasks, extra: Map::new() })
@@ -103,10 +104,21 @@ fn made_before(tasks: &[TaskSpec]) -> Vec<BTreeSet<String>> {
         }
         seen
     };
-    let made = |task: usize| {
-        let wanted = |made: &&String| creates[task].iter().any(|path| lies_in(made, path));
-        let made_by = |other: usize| creates[other].iter().filter(wanted).cloned();
-        before(task).into_iter().filter(|other| *other != task).flat_map(made_by).collect()
+    let created =
+        creates.iter().enumerate().flat_map(|(task, paths)| paths.iter().map(move |path| (path.clone(), task)));
+    let created: BTreeSet<(String, usize)> = created.collect();
+    let made = |task: usize| -> BTreeSet<String> {
+        let mut by_others = Vec::new();
+        for path in &creates[task] {
+            let from_here = created.range((path.clone(), 0)..).take_while(|(made, _)| made.starts_with(path.as_str()));
+            by_others.extend(from_here.filter(|(made, other)| *other != task && lies_in(made, path)));
+        }
+        if by_others.is_empty() {
+            // As with most tasks, so their dependencies are not looked at.
+            return BTreeSet::new();
+        }
+        let before = before(task);
+        by_others.into_iter().filter(|(_, other)| before.contains(other)).map(|(made, _)| made.clone()).collect()
     };
     (0..tasks.len()).map(made).collect()
 }

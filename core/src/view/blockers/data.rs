@@ -19,7 +19,8 @@ pub struct Blocker {
     pub task: Option<TaskId>,
     pub level: Option<Level>,
     /// `question`, `grant`, `person`, `budget`, `died`, the cause of the last failure (`verification`, `strays`, …),
-    /// `gate`, `conflict`, `lost_work`, `obstacle`, `approval`, `paused`, `failed`, `red_base`, `undriven`, `design`.
+    /// `gate`, `conflict`, `lost_work`, `obstacle`, `approval`, `paused`, `failed`, `setup`, `red_base`, `undriven`,
+    /// `design`.
     pub kind: &'static str,
     /// The cause in one line.
     pub cause: String,
@@ -92,6 +93,9 @@ impl fmt::Display for Blocker {
 
 /// Returns why a task is blocked whose agent asks nothing.
 pub(super) fn kind_of_failure(state: &TaskState) -> &'static str {
+    if matches!(state.status, TaskStatus::Blocked { over_budget: true, .. }) {
+        return "budget";
+    }
     let ended = state.attempts.iter().rev().find_map(|record| record.ended.as_ref());
     match ended.map(|(_, report)| &report.end) {
         Some(JobEnd::Failed { cause, .. }) => match cause {

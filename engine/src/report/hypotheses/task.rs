@@ -29,12 +29,12 @@ struct Failed<'a> {
 
 /// Returns the cause of the latest failure of a task that is open and not under way.
 pub(super) fn about_task(findings: &Findings, run: &Run, task: &TroubledTask) -> Option<Hypothesis> {
-    let state = run.graph().tasks().iter().zip(run.tasks()).find(|(known, _)| known.id.as_str() == task.id)?.1;
+    let id = TaskId::new(task.id.as_str()).ok()?;
+    let state = run.task(&id)?;
     if !state.is_open() || matches!(state.status, TaskStatus::InProgress { .. } | TaskStatus::Waiting) {
         return None;
     }
-    let needs = TaskId::new(task.id.as_str()).map(|id| run.needs_of(&id)).unwrap_or_default();
-    let of = Failed { feature: &findings.feature, task, isolation: run.policy().isolation, needs };
+    let of = Failed { feature: &findings.feature, task, isolation: run.policy().isolation, needs: run.needs_of(&id) };
     let ended = state.attempts.iter().rev().filter_map(|record| record.ended.as_ref()).map(|(_, report)| report);
     let latest = ended.into_iter().find(|report| !matches!(report.end, JobEnd::Cancelled));
     let of_attempt = || match latest.map(|report| (report, &report.end))? {

@@ -4,7 +4,7 @@ use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Attempt, TaskId};
 use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
 use mahabharatha_core::run::needs::needs_in;
-use mahabharatha_core::run::{AttemptRecord, LevelStatus, TaskStatus};
+use mahabharatha_core::run::{AttemptRecord, LevelStatus, TaskState, TaskStatus};
 use mahabharatha_core::view::answer_to;
 
 use super::{Severity, Telling};
@@ -63,15 +63,15 @@ impl Telling<'_> {
     /// Tells which files an agent that asked for some was granted, and which tasks were told.
     fn requests(&mut self, task: &TaskId, report: &JobReport) {
         let (JobEnd::Blocked { reason } | JobEnd::Escalated { reason }) = &report.end else { return };
+        // All that was asked for is granted, and the task goes on, or nothing is. It may own some of it by an earlier grant.
+        let goes_on = |state: &TaskState| state.is_open() && !matches!(state.status, TaskStatus::Blocked { .. });
+        let goes_on = self.run.task(task).is_some_and(goes_on);
         for need in needs_in(reason) {
             let Ok(path) = OwnedPath::read(&need.path) else { continue };
-            if self.run.granted_to(task).any(|granted| granted == path.path) {
+            if goes_on && self.run.granted_to(task).any(|granted| granted == path.path) {
                 self.say(Severity::Info, format!("{task} is granted {}, which no task owns", path.path));
             }
-            let told = self.run.notes().iter().filter(|note| note.from.as_ref() == Some(task));
-            let told: Vec<&TaskId> =
-                told.filter(|note| note.text.contains(&path.path)).map(|note| &note.task).collect();
-            for owner in told {
+            for owner in self.run.told_of(task, &need) {
                 self.say(Severity::Info, format!("{owner} is told that {task} needs {}", path.path));
             }
         }

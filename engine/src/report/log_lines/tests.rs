@@ -1,6 +1,7 @@
 use mahabharatha_core::ids::{Level, Time, WorkerId};
 use mahabharatha_core::run::event::{Command, FailCause, GateFailure, Intent, JobEnd, JobReport, Obstacle};
 use mahabharatha_core::run::{Event, Run};
+use serde_json::json;
 
 use super::super::support::{Story, failed, failure, id, oid, policy};
 use super::{LogLines, Severity};
@@ -134,6 +135,19 @@ fn commands_of_the_user_are_answered() {
     story.ends("TASK-001", failed(FailCause::Agent, "exit 1", &[]));
     story.after(60.0).resumes();
     insta::assert_snapshot!(story.told());
+}
+
+#[test]
+fn only_files_that_are_granted_now_and_owners_that_are_told_are_named() {
+    let owner = json!({"id": "T-1", "title": "t", "level": 1, "files": {"modify": ["src/lib.rs"]}});
+    let mut story = Story::of(policy(), &[owner, json!({"id": "T-2", "title": "t", "level": 1})]);
+    let asks = |words: &str| JobEnd::Blocked { reason: words.to_string() };
+    story.base_is_green().starts("T-1").starts("T-2").ends("T-2", asks("NEEDS: extra.rs"));
+    story.asked(Command::Grant { task: id("T-2"), paths: vec!["extra.rs".to_string()] });
+    story.starts("T-2").ends("T-2", asks("NEEDS: src/lib.rs — a type\nNEEDS: lib — also\nNEEDS: extra.rs — again"));
+    let told = story.told();
+    assert!(told.contains("T-1 is told that T-2 needs src/lib.rs"), "{told}");
+    assert!(!told.contains("is told that T-2 needs lib") && !told.contains("which no task owns"), "{told}");
 }
 
 #[test]
