@@ -53,8 +53,8 @@ pub fn press(state: &mut State, data: &Data, room: Room, key: Key) -> Reaction {
             }
             Reaction::None
         }
-        Page::Help => {
-            state.page = Page::List;
+        Page::Help(before) => {
+            state.page = *before;
             Reaction::None
         }
     }
@@ -128,7 +128,7 @@ fn in_list(state: &mut State, data: &Data, room: Room, key: Key) -> Reaction {
         Key::Char('p') => state.problems_only = !state.problems_only,
         Key::Char('c') => state.unfolded = !state.unfolded,
         Key::Char('t') => state.span = state.span.next(),
-        Key::Char('?') => state.page = Page::Help,
+        Key::Char('?') => open_help(state),
         Key::Enter | Key::Right => open(state, data, room),
         Key::Char('d') => {
             open(state, data, room);
@@ -156,6 +156,10 @@ fn open(state: &mut State, data: &Data, room: Room) {
     }
 }
 
+fn open_help(state: &mut State) {
+    state.page = Page::Help(Box::new(std::mem::take(&mut state.page)));
+}
+
 fn in_task(state: &mut State, data: &Data, room: Room, mut page: TaskPage, key: Key) -> Reaction {
     let start = |tab: Tab| if tab == Tab::Output { Scroll::End } else { Scroll::Start };
     let turn = |page: &mut TaskPage, tab: Tab| (page.tab, page.scroll) = (tab, start(tab));
@@ -166,7 +170,7 @@ fn in_task(state: &mut State, data: &Data, room: Room, mut page: TaskPage, key: 
         }
         Key::Char('q') => return Reaction::Leave,
         Key::Char('?') => {
-            state.page = Page::Help;
+            open_help(state);
             return Reaction::None;
         }
         Key::Char(digit @ '1'..='4') => turn(&mut page, Tab::ALL[digit as usize - '1' as usize]),
