@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
-use jiff::Timestamp;
 use mahabharatha_core::config::Isolation;
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::graph::Rules;
-use mahabharatha_core::ids::{Attempt, TaskId, Time};
+use mahabharatha_core::ids::{Attempt, TaskId};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::view::{Blocker, PlannedView, RunView};
 use mahabharatha_engine::claude::tasks::{self, TaskList};
@@ -116,7 +115,7 @@ fn look(place: &Place, ui: &Ui, watched: bool) -> Result<Look> {
     let view = control::view(place, &run, driven)?;
     let doing = live::doing(&place.paths, &view);
     let list = list(place, &view, &run, driven);
-    let now = Time(Timestamp::now().as_millisecond());
+    let now = session::now();
     let gate = RunningGate::find(&place.paths)?.map(|gate| gate.progress(now));
     if ui.json() {
         let gates = GateRuns::default().read(&place.paths, gate.as_ref().map(|gate| &gate.running));
