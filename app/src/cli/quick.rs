@@ -108,7 +108,7 @@ fn check(ui: &Ui, args: &QuickArgs) -> Result<()> {
     Ok(())
 }
 
-/// Returns a feature that does not exist yet: the named one, or one named after the wish.
+/// Returns a feature that does not exist yet: the named one, or one named after what the user wants.
 fn new_place(global: &Global, args: &QuickArgs) -> Result<Place> {
     let project = global.project()?;
     let known = project.known_features();
@@ -150,7 +150,7 @@ impl QuickArgs {
         }
     }
 
-    /// Returns the wish as the name of a feature.
+    /// Returns a name for the feature, made of the sentence or the issue's number.
     fn name(&self) -> String {
         match self.issue {
             Some(number) => format!("issue-{number}"),

@@ -214,8 +214,8 @@ fn latest_jobs(place: &Place, view: &RunView) -> BTreeMap<u32, JobSpec> {
     latest.into_iter().filter_map(|(task, attempt)| Some((attempt.worker, job(task, attempt.attempt)?))).collect()
 }
 
-/// Returns each worker's container, if it has one. What it uses takes the engine a second to say, so that a screen that is
-/// redrawn does without.
+/// Returns each worker's container, if it has one. Its usage is left out under `--watch`: the engine needs a second to
+/// measure it.
 fn containers(place: &Place, jobs: &BTreeMap<u32, JobSpec>, watched: bool) -> BTreeMap<u32, ContainerView> {
     let in_containers = jobs.iter().filter(|(_, spec)| spec.confinement.isolation == Isolation::Container);
     let name =
@@ -227,8 +227,7 @@ fn containers(place: &Place, jobs: &BTreeMap<u32, JobSpec>, watched: bool) -> BT
     named.into_iter().map(|(worker, name)| (worker, view(name))).collect()
 }
 
-/// Returns the disk space of the feature's worktrees. That takes a look at each file in them, so that a screen that is redrawn
-/// does without.
+/// Returns the disk space of the feature's worktrees; none under `--watch`, since it takes a look at every file.
 fn worktree_bytes(place: &Place, watched: bool) -> Option<u64> {
     (!watched).then(|| tree::disk_bytes(&place.paths.worktrees()))
 }
