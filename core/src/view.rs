@@ -88,6 +88,9 @@ pub struct RunView {
     #[serde(rename = "elapsed_seconds", serialize_with = "seconds")]
     #[schemars(with = "f64")]
     pub elapsed: Duration,
+    /// Time that `elapsed` does not have because a process that does not drive the run may have recorded the latest events.
+    #[serde(skip)]
+    pub unconfirmed: Duration,
     /// Time until the end by what the tasks took so far, compared with their estimates; `None` if that cannot be told.
     #[serde(rename = "remaining_seconds", serialize_with = "seconds_if_known")]
     #[schemars(with = "Option<f64>")]
@@ -239,12 +242,13 @@ pub struct WorkerView {
 impl RunView {
     /// Returns the time the run was driven until now; constant while nothing drives it.
     pub fn elapsed_by(&self, now: Time) -> Duration {
-        self.elapsed + self.since_latest_event(now)
+        self.elapsed + self.since_elapsed(now)
     }
 
-    /// Returns the time since the latest event if something drives the run, otherwise zero.
-    pub fn since_latest_event(&self, now: Time) -> Duration {
-        if self.status == "running" || self.paused { now.since(self.updated_at.0) } else { Duration::ZERO }
+    /// Returns the time that is not in `elapsed` yet, of the run and of its running attempts; zero if nothing drives the run.
+    pub fn since_elapsed(&self, now: Time) -> Duration {
+        let is_driven = self.status == "running" || self.paused;
+        if is_driven { self.unconfirmed + now.since(self.updated_at.0) } else { Duration::ZERO }
     }
 
     /// Adjusts the view of a run that no process drives although its journal has no end. A worker may outlive that
@@ -309,6 +313,7 @@ impl RunView {
             updated_at: Stamp(run.updated_at()),
             ended_at: run.ended_at().map(Stamp),
             elapsed: run.elapsed(),
+            unconfirmed: run.unconfirmed(),
             remaining: remaining::remaining(run),
             breaker: breaker_of(run),
             pause: pause_of(run),

@@ -527,6 +527,24 @@ fn a_crash_and_what_is_asked_before_the_run_goes_on_do_not_count() {
 }
 
 #[test]
+fn the_clock_of_a_run_that_is_driven_does_not_go_back_when_something_is_asked() {
+    let mut story = Story::of(&[("A", 1)]);
+    story.happens(Event::Woke);
+    let times = |story: &Story| {
+        let view = RunView::of(&story.run);
+        let attempt = view.tasks[0].attempts.last().unwrap().elapsed + view.since_elapsed(story.now);
+        (view.elapsed_by(story.now), attempt)
+    };
+    let (run, attempt) = times(&story);
+    story.now.0 += 60_000;
+    story.happens(Event::Asked { request: "1".to_string(), command: Command::Scale { workers: 2 } });
+    let minute = std::time::Duration::from_secs(60);
+    assert!(times(&story).0 >= run + minute && times(&story).1 >= attempt + minute, "{:?}", times(&story));
+    let gone = RunView::of(&story.run).undriven(|_, _| false);
+    assert_eq!(gone.elapsed_by(story.now), story.run.elapsed(), "the process that drove it is gone");
+}
+
+#[test]
 fn a_run_that_ended_stays_as_long_as_it_was() {
     let mut story = Story::of(&[("A", 1)]);
     story.ends(JobEnd::Blocked { reason: "no".to_string() });

@@ -604,6 +604,7 @@ fn write_plan(paths: &FeaturePaths, run: &Run, leases: &[PortLease]) -> Result<(
     files::write_tasks(paths, run)
 }
 
-fn now() -> Time {
+/// Returns the current time.
+pub fn now() -> Time {
     Time(Timestamp::now().as_millisecond())
 }

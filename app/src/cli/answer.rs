@@ -49,5 +49,10 @@ pub fn suggest_tasks(ui: &Ui, run: &Run, answer: &Answer) {
 
 /// Parses task ids from the command line.
 pub fn task_ids(names: &[String]) -> Result<Vec<TaskId>> {
-    names.iter().map(|name| TaskId::new(name.clone()).map_err(|bad| Error::new(Kind::Usage, bad.to_string()))).collect()
+    names.iter().map(|name| task_id(name)).collect()
+}
+
+/// Parses a task id from the command line.
+pub fn task_id(name: &str) -> Result<TaskId> {
+    TaskId::new(name).map_err(|bad| Error::new(Kind::Usage, bad.to_string()))
 }

@@ -15,7 +15,7 @@ use mahabharatha_core::spec::GraphFile;
 use mahabharatha_engine::specs;
 use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::project::{FeaturePaths, Project};
-use mahabharatha_sys::ui::fit;
+use mahabharatha_sys::ui::{fit, one_line};
 use serde_json::Value;
 
 use super::{Cli, called_as};
@@ -107,7 +107,7 @@ fn names(all: Option<impl Iterator<Item = String>>) -> Vec<CompletionCandidate> 
 }
 
 fn candidate(value: &str, about: &str) -> CompletionCandidate {
-    CompletionCandidate::new(value).help(Some(fit(about, MAX_COLUMNS).into()))
+    CompletionCandidate::new(value).help(Some(fit(&one_line(about), MAX_COLUMNS).into()))
 }
 
 /// The options on the command line being typed that decide which project and feature is meant.

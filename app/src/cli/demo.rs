@@ -105,13 +105,10 @@ fn make_project(dir: &Path) -> Result<Project> {
         fs::write(&path, text).map_err(io("write", &path))?;
     }
     // Git runs in this directory, where a relative path would be wrong.
-    let dir = &dir.canonicalize().map_err(io("follow", dir))?;
-    let (by, dir) = (Identity::default(), &dir.canonicalize().map_err(io("find", dir))?);
-    git::init(
-        dir,
-        &dir.join(".git"),
-        &FirstCommit { branch: "main", message: "The example project", by: &by, paths: None },
-    )?;
+    let dir = &dir.canonicalize().map_err(io("find", dir))?;
+    let by = &Identity::default();
+    let first = FirstCommit { branch: "main", message: "The example project", by, paths: None };
+    git::init(dir, &dir.join(".git"), &first)?;
     Project::find(dir)
 }
 

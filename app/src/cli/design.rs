@@ -52,18 +52,19 @@ pub fn run(global: &Global, ui: &Ui, args: &DesignArgs) -> Result<ExitCode> {
     planning::exit_on_signals(ExitCode::Stopped as i32)?;
     match planning::design(&place, ui, &global.directory, &args.options())? {
         Ok(_) => Ok(ExitCode::Done),
-        Err(problems) => refuse(ui, &problems),
+        Err(problems) if ui.json() => {
+            validate::print_json(ui, &problems);
+            Ok(ExitCode::Invalid)
+        }
+        Err(problems) => Err(invalid(&problems)),
     }
 }
 
-pub(super) fn refuse(ui: &Ui, problems: &[Problem]) -> Result<ExitCode> {
-    if ui.json() {
-        validate::print_json(ui, problems);
-        return Ok(ExitCode::Invalid);
-    }
+/// Returns the error of a design that was not written because of these problems.
+pub(super) fn invalid(problems: &[Problem]) -> Error {
     let error = Error::new(Kind::Invalid, "the design is invalid; nothing was written");
     let error = problems.iter().fold(error, |error, problem| error.detail(specs::problem_line(problem)));
-    Err(error.hint("`mahabharatha help task-graph` tells the form of a graph, and what to do about each problem."))
+    error.hint("`mahabharatha help task-graph` tells the form of a graph, and what to do about each problem.")
 }
 
 impl DesignArgs {

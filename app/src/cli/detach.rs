@@ -149,7 +149,7 @@ impl Background {
         match (ended.status, end) {
             (Exit::Code(0), Some(_)) => Ok(ExitCode::Done),
             (status, _) => {
-                let message = format!("the process of the run ended with {status:?}");
+                let message = format!("the process of the run ended with {status}");
                 Err(Error::new(Kind::Failed, message).hint(format!("Its output is in {}.", self.log.display())))
             }
         }

@@ -1,16 +1,16 @@
 //! `diff`: shows what a task, a level or the feature changed.
 
 use clap::Args;
-use mahabharatha_core::ids::{Attempt, Level, TaskId};
+use mahabharatha_core::ids::{Attempt, Level};
 use mahabharatha_engine::report::diff::{files_json, patch_bytes, patch_text, stat_text};
 use mahabharatha_engine::session::control;
 use mahabharatha_engine::session::diff::{self, Diff, Selection};
-use mahabharatha_sys::error::{Error, Kind, Result};
+use mahabharatha_sys::error::Result;
 use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
-use super::Global;
 use super::exit::ExitCode;
+use super::{Global, answer};
 
 #[derive(Debug, Args)]
 #[command(after_help = super::examples::DIFF)]
@@ -39,7 +39,7 @@ pub fn run(global: &Global, ui: &Ui, args: &DiffArgs) -> Result<ExitCode> {
     let run = control::read_run(&place)?;
     let selection = match (&args.task, args.level) {
         (Some(task), _) => {
-            let task = TaskId::new(task.clone()).map_err(|bad| Error::new(Kind::Usage, bad.to_string()))?;
+            let task = answer::task_id(task)?;
             Selection::Task { task, attempt: args.attempt.map(Attempt), wip: args.wip }
         }
         (None, Some(level)) => Selection::Level(Level(level)),

@@ -49,6 +49,11 @@ pub const MERGE: &str = "Examples:
   mahabharatha merge --dry-run                            what would be merged, and its gates
   mahabharatha merge --retry                              after a conflict was resolved
   mahabharatha merge --approve=4b825dc642 --level 1       what `status` showed, and nothing else";
+pub const SHIP: &str =
+    "Without --push or --pr it shows what it would do. Without a feature it ships the current branch.
+
+Examples:
+  mahabharatha git ship --pr --draft";
 pub const TASK_GRANT: &str = "Examples:
   mahabharatha task grant TASK-001 src/errors.rs";
 pub const CLEANUP: &str = "Examples:
@@ -125,7 +130,7 @@ mod tests {
                     open.push(path);
                 } else if !path.ends_with("examples.rs") {
                     let text = std::fs::read_to_string(&path).unwrap();
-                    let found = text.lines().find(|line| line.contains("\"Example"));
+                    let found = text.lines().find(|line| line.contains("Example: ") || line.contains("Examples:"));
                     assert_eq!(found, None, "{}: examples belong into examples.rs", path.display());
                 }
             }

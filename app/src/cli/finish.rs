@@ -1,15 +1,13 @@
 //! Reports how a run ended: the reason, the next command, and the exit code.
 
-use jiff::Timestamp;
 use mahabharatha_core::excerpt::{key_lines, summary};
-use mahabharatha_core::ids::Time;
 use mahabharatha_core::run::event::{GateFailure, JobEnd, SETUP};
 use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run, TaskState};
 use mahabharatha_core::view::{RunView, answer_to};
 use mahabharatha_engine::provision;
 use mahabharatha_engine::report::stream::{Ended, event_line};
 use mahabharatha_engine::report::text::gate_logs;
-use mahabharatha_engine::session::control;
+use mahabharatha_engine::session::{self, control};
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::proc::shell_word;
 use mahabharatha_sys::project::Place;
@@ -40,8 +38,7 @@ pub fn end_stream(ui: &Ui, streams: bool, result: &Result<ExitCode>) {
         Ok(code) => (*code, None),
         Err(error) => (ExitCode::from(error.kind()), Some(failure(error))),
     };
-    let now = Time(Timestamp::now().as_millisecond());
-    ui.data(&event_line(now, "end", Ended { code: code as u8, kind: code.word(), error }));
+    ui.data(&event_line(session::now(), "end", Ended { code: code as u8, kind: code.word(), error }));
 }
 
 pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitCode> {

@@ -28,8 +28,7 @@ pub struct GitArgs {
 #[derive(Debug, Subcommand)]
 enum GitCommand {
     /// Push the merged work of a feature, and open a pull request for it
-    #[command(after_help = "Without --push or --pr it shows what it would do. Without a feature it ships the current \
-                            branch.\n\nExample: mahabharatha git ship --pr --draft")]
+    #[command(after_help = super::examples::SHIP)]
     Ship(ShipArgs),
 }
 

@@ -39,8 +39,7 @@ pub fn run(global: &Global, ui: &Ui, _args: &ListArgs) -> Result<ExitCode> {
     } else if listed.is_empty() {
         ui.note("There is no feature in this project yet. Begin one: mahabharatha plan <name>");
     } else {
-        let now = Time(Timestamp::now().as_millisecond());
-        ui.painted(&list_text(&listed, now, ui.columns(), ui.paint()));
+        ui.painted(&list_text(&listed, session::now(), ui.columns(), ui.paint()));
     }
     Ok(ExitCode::Done)
 }

@@ -1,10 +1,9 @@
 //! `notify`: sends test notices, to try the configuration.
 
 use clap::Args;
-use jiff::Timestamp;
-use mahabharatha_core::ids::Time;
 use mahabharatha_engine::report::notify;
-use mahabharatha_engine::specs;
+use mahabharatha_engine::report::text::count;
+use mahabharatha_engine::{session, specs};
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::proc;
 use mahabharatha_sys::ui::Ui;
@@ -24,15 +23,14 @@ pub fn run(global: &Global, ui: &Ui, _: &NotifyArgs) -> Result<ExitCode> {
     let project = global.project()?;
     let config = specs::load_config(&project)?;
     proc::become_subreaper().map_err(Error::caused("cannot run the command"))?;
-    let now = Time(Timestamp::now().as_millisecond());
-    let (kinds, problems) = notify::test(&project, &config, now, || ui.ring())?;
+    let (kinds, problems) = notify::test(&project, &config, session::now(), || ui.ring())?;
     proc::end_descendants(std::time::Duration::ZERO);
     if ui.json() {
         ui.data(&json!({ "sent": kinds, "problems": problems }).to_string());
         return Ok(if problems.is_empty() { ExitCode::Done } else { ExitCode::Failed });
     }
     if problems.is_empty() {
-        ui.note(&format!("{} notices were sent", kinds.len()));
+        ui.note(&format!("{} sent", count(kinds.len(), "notice")));
         return Ok(ExitCode::Done);
     }
     let error = Error::new(Kind::Failed, "not every notice could be sent");

@@ -6,7 +6,7 @@ use mahabharatha_sys::ui::Ui;
 
 use crate::screen::{self, Left, Look, Purpose};
 
-/// Shows the run on the whole terminal until the person leaves, or until it ends and no key was pressed.
+/// Shows the run on the whole terminal until the user leaves, or until the run ends if no key was pressed.
 pub fn show(place: &Place, ui: &Ui, purpose: Purpose) -> Result<Left> {
-    screen::show(place, Look::of(ui.has_colors(), &std::env::vars().collect()), purpose)
+    screen::show(place, Look::of(ui.has_colors(), std::env::var_os), purpose)
 }

@@ -32,7 +32,8 @@ fn tell(global: &Global, ui: &Ui, args: &PauseArgs, command: &Command) -> Result
     let paused = *command == Command::Pause;
     if answer.declined {
         let wanted = if paused { "paused" } else { "resumed" };
-        return Err(Error::new(Kind::Invalid, format!("{} cannot be {wanted}: {message}", place.feature)));
+        return Err(Error::new(Kind::Invalid, format!("{} cannot be {wanted}: {message}", place.feature))
+            .hint(format!("`mahabharatha status {}` shows its state.", place.feature)));
     }
     if ui.json() {
         ui.data(&json!({ "feature": place.feature, "paused": paused, "message": message }).to_string());

@@ -14,6 +14,7 @@ use mahabharatha_sys::ui::Ui;
 
 use super::exit::ExitCode;
 use super::finish::end_stream;
+use super::run::check_max_cost;
 use super::{Global, design, run as run_command};
 
 /// Longest name that is made of a sentence; a number may follow.
@@ -65,7 +66,7 @@ fn try_quick(global: &Global, ui: &Arc<Ui>, args: &QuickArgs) -> Result<ExitCode
                 "The requirements are a draft. Go on from there: mahabharatha plan {feature} --approve, then mahabharatha \
                  design {feature}"
             ));
-            return design::refuse(ui, &problems);
+            return Err(design::invalid(&problems));
         }
         Ok(false) => {
             ui.note(&format!(
@@ -94,9 +95,12 @@ fn check(ui: &Ui, args: &QuickArgs) -> Result<()> {
         return Err(Error::new(Kind::Usage, "quick needs an agent that plans and designs")
             .hint("Without one, use plan, design and run."));
     }
-    if args.max_cost.is_some_and(|cost| !cost.is_finite() || cost < 0.0) {
-        return Err(Error::new(Kind::Usage, "--max-cost takes an amount of 0 or more"));
+    if args.what.as_deref().is_some_and(|what| what.trim().is_empty()) {
+        return Err(
+            Error::new(Kind::Usage, "the description of what you want is empty").hint("Say it in one sentence.")
+        );
     }
+    check_max_cost(args.max_cost)?;
     if !ui.yes() && !ui.can_ask() {
         let message = "\"Approve this?\" cannot be asked without a terminal; answer it with --yes";
         return Err(Error::new(Kind::Usage, message));
@@ -104,7 +108,7 @@ fn check(ui: &Ui, args: &QuickArgs) -> Result<()> {
     Ok(())
 }
 
-/// Returns a feature that does not exist yet: the named one, or one named after the wish.
+/// Returns a feature that does not exist yet: the named one, or one named after what the user wants.
 fn new_place(global: &Global, args: &QuickArgs) -> Result<Place> {
     let project = global.project()?;
     let known = project.known_features();
@@ -146,7 +150,7 @@ impl QuickArgs {
         }
     }
 
-    /// Returns the wish as the name of a feature.
+    /// Returns a name for the feature, made of the sentence or the issue's number.
     fn name(&self) -> String {
         match self.issue {
             Some(number) => format!("issue-{number}"),

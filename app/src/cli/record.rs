@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use jiff::Timestamp;
 use mahabharatha_core::ids::Time;
 use mahabharatha_engine::report::junit::junit;
 use mahabharatha_engine::report::trace::{self, Part};
@@ -23,11 +22,6 @@ pub fn check_junit(file: &Path) -> Result<()> {
         return Err(Error::new(Kind::Usage, message).hint("Name a file in a directory that exists."));
     }
     Ok(())
-}
-
-/// Returns the current time, to know later what happened since.
-pub fn now() -> Time {
-    Time(Timestamp::now().as_millisecond())
 }
 
 /// Writes the JUnit file of a command that ran a feature, also if it failed.

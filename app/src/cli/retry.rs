@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use clap::Args;
-use jiff::Timestamp;
-use mahabharatha_core::ids::{TaskId, Time};
+use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::run::notes::{MAX_NOTE_CHARS, checked_note};
 use mahabharatha_engine::report::stream::event_line;
-use mahabharatha_engine::session::control;
+use mahabharatha_engine::session::{self, control};
 use mahabharatha_engine::specs;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::ui::Ui;
@@ -49,7 +48,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &RetryArgs) -> Result<ExitCode> 
     let goes_on = args.run && answer.refused.is_empty() && !control::is_driven(&place)?;
     if goes_on && ui.json() {
         // The first line of the stream that `run` prints.
-        ui.data(&event_line(Time(Timestamp::now().as_millisecond()), "retried", &answer));
+        ui.data(&event_line(session::now(), "retried", &answer));
     } else {
         answer::print(ui, &answer, "queued again");
     }

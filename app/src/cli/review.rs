@@ -10,7 +10,7 @@ use mahabharatha_engine::report::text::count;
 use mahabharatha_engine::session::control;
 use mahabharatha_engine::session::diff::{self, Diff, Selection};
 use mahabharatha_engine::session::review::{self, SentBack};
-use mahabharatha_sys::error::{Error, Kind, Result};
+use mahabharatha_sys::error::{Error, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::Ui;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::exit::ExitCode;
 use super::{Global, answer};
 
-/// What answers the question at a terminal.
+/// The flags that answer the questions of this command.
 const FLAGS: &str = "--accept TASK or --send-back TASK --comment TEXT";
 
 #[derive(Debug, Args)]
@@ -54,8 +54,7 @@ pub fn run(global: &Global, ui: &Ui, args: &ReviewArgs) -> Result<ExitCode> {
         return accept(&place, ui, &run, &answer::task_ids(&args.accept)?);
     }
     if let (Some(task), Some(comment)) = (&args.send_back, &args.comment) {
-        let task = TaskId::new(task.clone()).map_err(|bad| Error::new(Kind::Usage, bad.to_string()))?;
-        return send_back(&place, ui, &run, &task, comment);
+        return send_back(&place, ui, &run, &answer::task_id(task)?, comment);
     }
     let items = review::items(&place, &run, args.level.map(Level))?;
     let (shown, before): (Vec<Item>, Vec<Item>) =
@@ -142,8 +141,8 @@ fn accept(place: &Place, ui: &Ui, run: &Run, tasks: &[TaskId]) -> Result<ExitCod
     Ok(ExitCode::Done)
 }
 
-/// Names the command that approves a level of which every task is accepted. It holds for what `run` says that waits: the
-/// tasks that were shown.
+/// Names the command that approves the level if all of its tasks are accepted. It approves what `run` has, which the user
+/// was shown, not what waits by now.
 fn offer_approval(place: &Place, ui: &Ui, run: &Run) -> Result<()> {
     let Some((level, candidate)) = run.awaiting_approval() else { return Ok(()) };
     let items = review::items(place, run, Some(level))?;

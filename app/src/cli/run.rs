@@ -160,7 +160,7 @@ fn try_run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
     if args.dry_run || args.detach || args.opens_screen(ui) {
         return try_run_at(&place, ui, args);
     }
-    let since = record::now();
+    let since = session::now();
     let result = try_run_at(&place, ui, args);
     record::send_trace(&place, ui, since);
     match args.junit.as_deref().map(|file| record::write_junit(&place, file, &result)) {
@@ -176,9 +176,7 @@ fn try_run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
 
 fn try_run_at(place: &Place, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
     let launcher = launcher(args.mode)?;
-    if args.max_cost.is_some_and(|cost| !cost.is_finite() || cost < 0.0) {
-        return Err(Error::new(Kind::Usage, "--max-cost takes an amount of 0 or more"));
-    }
+    check_max_cost(args.max_cost)?;
     if args.dry_run {
         return dry_run(place, ui, args);
     }
@@ -210,6 +208,15 @@ fn try_run_at(place: &Place, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
         ..Options::new(args.level.map_or(Intent::Complete, |level| Intent::Level(Level(level))))
     };
     drive(place, ui, &options)
+}
+
+pub(super) fn check_max_cost(max_cost: Option<f64>) -> Result<()> {
+    match max_cost {
+        Some(cost) if !cost.is_finite() || cost < 0.0 => {
+            Err(Error::new(Kind::Usage, "--max-cost takes an amount of 0 or more"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Runs the feature and reports how that ended.

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use clap::Args;
 use mahabharatha_core::config::Isolation;
-use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::run::effect::GRACE_PERIOD;
 use mahabharatha_engine::confinement::{self, Confinement};
 use mahabharatha_engine::session::control;
@@ -16,7 +15,7 @@ use mahabharatha_sys::proc::{self, Cmd, Ended, Exit};
 use mahabharatha_sys::signals;
 use mahabharatha_sys::ui::Ui;
 
-use super::Global;
+use super::{Global, answer};
 
 #[derive(Debug, Args)]
 pub struct SandboxArgs {
@@ -76,7 +75,7 @@ fn run_on_commit(global: &Global, ui: &Ui, cmd: Cmd) -> Result<Ended> {
 /// Runs the command on what the task's last attempt left.
 fn run_on_task(global: &Global, ui: &Ui, task: &str, cmd: Cmd) -> Result<Ended> {
     let place = global.known_place(None)?;
-    let id = TaskId::new(task).map_err(|bad| Error::new(Kind::Usage, bad.to_string()))?;
+    let id = answer::task_id(task)?;
     let run = control::read_run(&place)?;
     let state = run.task(&id).ok_or_else(|| control::no_such_task(&run, task))?;
     let last = state.attempts.last().ok_or_else(|| {

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
-use jiff::Timestamp;
 use mahabharatha_core::config::Isolation;
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::graph::Rules;
-use mahabharatha_core::ids::{Attempt, TaskId, Time};
+use mahabharatha_core::ids::{Attempt, TaskId};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::view::{Blocker, PlannedView, RunView};
 use mahabharatha_engine::claude::tasks::{self, TaskList};
@@ -116,7 +115,7 @@ fn look(place: &Place, ui: &Ui, watched: bool) -> Result<Look> {
     let view = control::view(place, &run, driven)?;
     let doing = live::doing(&place.paths, &view);
     let list = list(place, &view, &run, driven);
-    let now = Time(Timestamp::now().as_millisecond());
+    let now = session::now();
     let gate = RunningGate::find(&place.paths)?.map(|gate| gate.progress(now));
     if ui.json() {
         let gates = GateRuns::default().read(&place.paths, gate.as_ref().map(|gate| &gate.running));
@@ -215,8 +214,8 @@ fn latest_jobs(place: &Place, view: &RunView) -> BTreeMap<u32, JobSpec> {
     latest.into_iter().filter_map(|(task, attempt)| Some((attempt.worker, job(task, attempt.attempt)?))).collect()
 }
 
-/// Returns each worker's container, if it has one. What it uses takes the engine a second to say, so that a screen that is
-/// redrawn does without.
+/// Returns each worker's container, if it has one. Its usage is left out under `--watch`: the engine needs a second to
+/// measure it.
 fn containers(place: &Place, jobs: &BTreeMap<u32, JobSpec>, watched: bool) -> BTreeMap<u32, ContainerView> {
     let in_containers = jobs.iter().filter(|(_, spec)| spec.confinement.isolation == Isolation::Container);
     let name =
@@ -228,8 +227,7 @@ fn containers(place: &Place, jobs: &BTreeMap<u32, JobSpec>, watched: bool) -> BT
     named.into_iter().map(|(worker, name)| (worker, view(name))).collect()
 }
 
-/// Returns the disk space of the feature's worktrees. That takes a look at each file in them, so that a screen that is redrawn
-/// does without.
+/// Returns the disk space of the feature's worktrees; none under `--watch`, since it takes a look at every file.
 fn worktree_bytes(place: &Place, watched: bool) -> Option<u64> {
     (!watched).then(|| tree::disk_bytes(&place.paths.worktrees()))
 }

@@ -302,7 +302,7 @@ fn grant(place: &Place, ui: &Ui, task: &str, paths: &[String]) -> Result<ExitCod
     };
     let owned = paths.iter().map(read).collect::<Result<Vec<_>>>()?;
     let run = control::read_run(place)?;
-    let task = answer::task_ids(&[task.to_string()])?.remove(0);
+    let task = answer::task_id(task)?;
     if run.task(&task).is_none() {
         return Err(control::no_such_task(&run, task.as_str()));
     }

@@ -53,8 +53,8 @@ pub fn press(state: &mut State, data: &Data, room: Room, key: Key) -> Reaction {
             }
             Reaction::None
         }
-        Page::Help => {
-            state.page = Page::List;
+        Page::Help(before) => {
+            state.page = *before;
             Reaction::None
         }
     }
@@ -128,7 +128,7 @@ fn in_list(state: &mut State, data: &Data, room: Room, key: Key) -> Reaction {
         Key::Char('p') => state.problems_only = !state.problems_only,
         Key::Char('c') => state.unfolded = !state.unfolded,
         Key::Char('t') => state.span = state.span.next(),
-        Key::Char('?') => state.page = Page::Help,
+        Key::Char('?') => open_help(state),
         Key::Enter | Key::Right => open(state, data, room),
         Key::Char('d') => {
             open(state, data, room);
@@ -156,6 +156,10 @@ fn open(state: &mut State, data: &Data, room: Room) {
     }
 }
 
+fn open_help(state: &mut State) {
+    state.page = Page::Help(Box::new(std::mem::take(&mut state.page)));
+}
+
 fn in_task(state: &mut State, data: &Data, room: Room, mut page: TaskPage, key: Key) -> Reaction {
     let start = |tab: Tab| if tab == Tab::Output { Scroll::End } else { Scroll::Start };
     let turn = |page: &mut TaskPage, tab: Tab| (page.tab, page.scroll) = (tab, start(tab));
@@ -166,7 +170,7 @@ fn in_task(state: &mut State, data: &Data, room: Room, mut page: TaskPage, key: 
         }
         Key::Char('q') => return Reaction::Leave,
         Key::Char('?') => {
-            state.page = Page::Help;
+            open_help(state);
             return Reaction::None;
         }
         Key::Char(digit @ '1'..='4') => turn(&mut page, Tab::ALL[digit as usize - '1' as usize]),
@@ -225,7 +229,7 @@ fn act(state: &mut State, data: &Data, room: Room, key: Key) -> Reaction {
         (Key::Char('a'), _) => {
             let mut levels = data.view.levels.iter();
             let waiting = levels.find_map(|level| Some((level.level, level.awaits_approval.as_ref()?)));
-            let Some((level, candidate)) = waiting else { return nothing(state, "no level waits for approval") };
+            let Some((level, candidate)) = waiting else { return refuse(state, "no level waits for approval") };
             Prompt { action: Action::Approve { level, tree: candidate.tree.clone() }, text: None }
         }
         (Key::Char(sign @ ('+' | '-')), _) => {
@@ -236,10 +240,10 @@ fn act(state: &mut State, data: &Data, room: Room, key: Key) -> Reaction {
         (Key::Char('y'), task) => {
             let of_task = task.and_then(|task| data.problem_of(task));
             let command = of_task.or(data.view.blockers.first()).and_then(|blocker| blocker.commands.first());
-            let Some(command) = command else { return nothing(state, "no problem, so no command to copy") };
+            let Some(command) = command else { return refuse(state, "no problem, so no command to copy") };
             return Reaction::Copy(command.clone());
         }
-        (Key::Char('r' | 's' | 'g' | 'x'), None) => return nothing(state, "select a task first"),
+        (Key::Char('r' | 's' | 'g' | 'x'), None) => return refuse(state, "select a task first"),
         (Key::Char('r'), Some(task)) => {
             Prompt { action: Action::Retry { task: task.id.clone(), note: String::new() }, text: Some(String::new()) }
         }
@@ -251,13 +255,13 @@ fn act(state: &mut State, data: &Data, room: Room, key: Key) -> Reaction {
         (Key::Char('g'), Some(task)) => {
             let paths: Vec<String> = task.needs.iter().map(|need| need.path.clone()).collect();
             if paths.is_empty() {
-                return nothing(state, &format!("{} asks for no files", task.id));
+                return refuse(state, &format!("{} asks for no files", task.id));
             }
             Prompt { action: Action::Grant { task: task.id.clone(), paths }, text: None }
         }
         (Key::Char('x'), Some(task)) => match task.worker.filter(|_| task.status == "in_progress") {
             Some(worker) => Prompt { action: Action::StopWorker { worker }, text: None },
-            None => return nothing(state, &format!("{} has no worker now", task.id)),
+            None => return refuse(state, &format!("{} has no worker now", task.id)),
         },
         _ => return Reaction::None,
     };
@@ -278,7 +282,8 @@ fn dependents(data: &Data, task: &TaskId) -> Vec<TaskId> {
     found
 }
 
-fn nothing(state: &mut State, why: &str) -> Reaction {
+/// Says why a key does nothing here.
+fn refuse(state: &mut State, why: &str) -> Reaction {
     state.says(why, true);
     Reaction::None
 }

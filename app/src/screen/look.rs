@@ -1,6 +1,6 @@
 //! Signs and colours of states. A state is a sign and a word first, then a colour; hue means state and nothing else.
 
-use std::collections::BTreeMap;
+use std::ffi::OsString;
 
 use ratatui::style::{Color, Modifier, Style};
 
@@ -68,12 +68,12 @@ impl Sign {
 }
 
 impl Look {
-    /// Reads from the environment whether the terminal shows Unicode.
-    pub fn of(color: bool, environment: &BTreeMap<String, String>) -> Look {
-        let set = |name: &&str| environment.get(*name).filter(|value| !value.is_empty());
-        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(set).map(|locale| locale.to_lowercase());
-        let unicode = locale.is_some_and(|locale| locale.contains("utf-8") || locale.contains("utf8"));
-        Look { color, unicode }
+    /// Tells from the locale in the environment whether the terminal shows Unicode.
+    pub fn of(color: bool, variable: impl Fn(&'static str) -> Option<OsString>) -> Look {
+        let set = |name: &'static str| variable(name).filter(|value| !value.is_empty());
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default();
+        let locale = locale.to_string_lossy().to_lowercase();
+        Look { color, unicode: locale.contains("utf-8") || locale.contains("utf8") }
     }
 
     pub fn sign(self, sign: Sign) -> Style {
@@ -135,17 +135,24 @@ fn ascii(c: char) -> char {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use super::*;
 
     #[test]
     fn the_locale_says_whether_there_is_unicode() {
         let of = |variables: &[(&str, &str)]| {
-            let environment = variables.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-            Look::of(true, &environment).unicode
+            let value = |name: &str| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| OsString::from(*value))
+            };
+            Look::of(true, value).unicode
         };
         assert!(of(&[("LANG", "en_US.UTF-8")]) && of(&[("LC_CTYPE", "C.utf8"), ("LANG", "C")]));
         assert!(!of(&[]) && !of(&[("LANG", "C")]) && !of(&[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")]));
         assert!(of(&[("LC_ALL", ""), ("LANG", "en_US.UTF-8")]));
+        let not_unicode = |_: &str| Some(OsString::from_vec(b"\xff.UTF-8".to_vec()));
+        assert!(Look::of(true, not_unicode).unicode);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //!     open task ─ detail ─────▶ Detail ─┘
 //! ```
 //!
-//! It only looks on. What keys do to the run goes the way of the commands (`action`).
+//! The screen only observes. Keys that change the run call the same functions as the commands (`action`).
 
 mod action;
 mod data;

@@ -27,7 +27,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// Shortest time between two looks at the run.
 const MIN_INTERVAL: Duration = Duration::from_millis(40);
 
-/// Number of SIGHUP, by which a terminal that is closed tells its programs.
+/// SIGHUP: the terminal was closed.
 const HANGUP: i32 = 1;
 
 /// What the screen was opened for.
@@ -70,7 +70,7 @@ struct Screen<'a> {
     read_at: u64,
     look: Look,
     purpose: Purpose,
-    /// Whether the person wants the bell for what needs attention.
+    /// Whether the bell rings when something new needs the user.
     rings: bool,
     sender: Sender<News>,
     terminal: FullScreen,
@@ -84,8 +84,7 @@ pub fn show(place: &Place, look: Look, purpose: Purpose) -> Result<Left> {
     let mut feed = Feed::open(place)?;
     let data = feed.read()?;
     listen(&sender)?;
-    let cannot = |error| Error::caused("cannot use the terminal")(error);
-    let terminal = FullScreen::enter().map_err(cannot)?;
+    let terminal = FullScreen::enter().map_err(Error::caused("cannot use the terminal"))?;
     read_keys(&sender);
     let mut screen = Screen {
         place,
@@ -120,7 +119,7 @@ fn listen(sender: &Sender<News>) -> Result<()> {
     let sender = sender.clone();
     let handle = move |before: usize, signal: i32| {
         let is_heard = sender.send(News::Signal(signal)).is_ok();
-        // A second signal ends even a process that is stuck writing to a terminal.
+        // A third signal ends even a process that is stuck writing to a terminal.
         if !is_heard || before > 1 {
             leave_screen();
             signals::terminate_by(signal);
@@ -174,10 +173,12 @@ impl Screen<'_> {
                     }
                     News::Done(Ok(told)) => self.state.says(told, false),
                     News::Done(Err(why)) => self.state.says(why, true),
-                    News::Detail(detail) => {
+                    // What was read for a page that is no longer open must not replace what is read for the open one.
+                    News::Detail(detail) if self.reading.as_ref() == Some(&detail.of) => {
                         self.reading = None;
                         self.detail = Some(*detail);
                     }
+                    News::Detail(_) => {}
                 }
             }
             if is_stale && looked.elapsed() >= MIN_INTERVAL {
@@ -225,7 +226,7 @@ impl Screen<'_> {
         })
     }
 
-    /// Acts on what the person did; returns how the screen is left, if it is.
+    /// Acts on what the user did; returns how the screen is left, if it is.
     fn input(&mut self, input: Input) -> Option<Left> {
         let (width, height) = self.terminal.size();
         let room = render::room(&self.frame(width, height));

@@ -1,4 +1,4 @@
-//! What the person at the screen has chosen: selection, filter, open page, question that is asked.
+//! What the user has chosen on the screen: selection, filter, open page, question that is asked.
 
 use super::action::Action;
 use super::data::Data;
@@ -22,7 +22,7 @@ pub struct State {
     pub message: Option<Message>,
     /// The user has pressed a key, so the screen stays open after the end of the run.
     pub touched: bool,
-    /// Why the run is stopping, if it is.
+    /// The user has stopped the run from this screen.
     pub stopping: bool,
 }
 
@@ -52,7 +52,8 @@ pub enum Page {
     Task(TaskPage),
     /// The output of the running gate, or of the last one.
     Gate(Scroll),
-    Help,
+    /// Keys and signs; over the page that the next key goes back to.
+    Help(Box<Page>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,7 +121,7 @@ impl State {
         self.message = Some(Message { text: text.into(), is_error });
     }
 
-    /// Returns the row of the selection: that of the selected task, else the first.
+    /// Returns the row of the selection; the first if what was selected has no row now, such as under a filter.
     pub fn selected(&self, data: &Data, items: &[Item]) -> usize {
         let found = self.pick.as_ref().and_then(|pick| items.iter().position(|item| item.pick(data) == *pick));
         found.unwrap_or(0)
@@ -135,7 +136,7 @@ impl State {
         self.top = top_for(to, self.top, items.len(), room);
     }
 
-    /// Selects the next task that needs the person.
+    /// Selects the next task that needs the user.
     pub fn next_problem(&mut self, data: &Data) {
         let tasks: Vec<String> =
             data.view.blockers.iter().filter_map(|blocker| blocker.task.as_ref()).map(ToString::to_string).collect();
@@ -148,13 +149,12 @@ impl State {
 
     /// Returns the task that keys act on: the one that is open, else the selected one.
     pub fn current_task<'a>(&'a self, data: &'a Data, room: usize) -> Option<&'a str> {
-        match (&self.page, &self.pick) {
-            (Page::Task(page), _) => Some(&page.task),
-            (_, Some(Pick::Task(task))) if data.task(task).is_some() => Some(task),
-            (_, Some(Pick::Task(_)) | None) => match rows(data, self, room).first() {
-                Some(Item::Task(index)) => Some(data.view.tasks[*index].id.as_str()),
-                _ => None,
-            },
+        if let Page::Task(page) = &self.page {
+            return Some(&page.task);
+        }
+        let items = rows(data, self, room);
+        match items.get(self.selected(data, &items)) {
+            Some(Item::Task(index)) => Some(data.view.tasks[*index].id.as_str()),
             _ => None,
         }
     }

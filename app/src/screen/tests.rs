@@ -9,7 +9,7 @@ use ratatui::layout::Rect;
 use super::action::Action;
 use super::data::Data;
 use super::detail::{Detail, Piece, Tone, Wanted};
-use super::keys::{Reaction, press};
+use super::keys::{Reaction, paste, press};
 use super::look::Look;
 use super::render::{self, Frame};
 use super::rows::Pick;
@@ -233,7 +233,8 @@ fn keys_that_change_the_run_show_their_command_first() {
     let note = "from the creation, it's simpler".to_string();
     let id = |name: &str| mahabharatha_core::ids::TaskId::new(name).unwrap();
     assert_eq!(shown.press(&[Key::Enter]), Reaction::Act(Action::Retry { task: id("CLEANUP"), note }));
-    assert_eq!(shown.press(&[Key::Char('s'), Key::Enter]), Reaction::None, "a reason is needed");
+    assert_eq!(shown.press(&[Key::Char('s'), Key::Enter]), Reaction::None);
+    assert!(shown.at((80, 24)).contains("a reason is needed"));
     assert!(shown.at((80, 24)).contains("and with it E2E, DOCS"));
     shown.press(&[Key::Esc]);
     assert_eq!(shown.press(&[Key::Char('g')]), Reaction::None, "it asks for no files");
@@ -246,6 +247,42 @@ fn keys_that_change_the_run_show_their_command_first() {
     assert_eq!(shown.press(&[Key::Char('q')]), Reaction::Leave);
     let copied = shown.press(&[Key::Char('n'), Key::Char('y')]);
     assert_eq!(copied, Reaction::Copy("mahabharatha retry -f invoice-export CLEANUP --note \"…\"".to_string()));
+}
+
+#[test]
+fn keys_act_on_the_row_that_is_marked_also_if_a_filter_hides_what_was_selected() {
+    let sample = midrun();
+    let mut shown = Shown::new(&sample, true);
+    shown.press(&[Key::Char('j'), Key::Char('k'), Key::Char('/')]);
+    shown.press(&typed("email"));
+    shown.press(&[Key::Enter, Key::Char('s')]);
+    let text = shown.at((80, 24));
+    assert!(text.contains("❯▸ EMAIL") && text.contains("Why skip EMAIL"), "{text}");
+}
+
+#[test]
+fn the_page_of_keys_goes_back_to_the_page_before() {
+    let sample = midrun();
+    let mut shown = Shown::new(&sample, true);
+    shown.press(&[Key::Enter, Key::Char('3')]);
+    let before = shown.state.page.clone();
+    assert!(matches!(before, Page::Task(_)), "{before:?}");
+    shown.press(&[Key::Char('?')]);
+    assert_ne!(shown.state.page, before);
+    shown.press(&[Key::Char('j')]);
+    assert_eq!(shown.state.page, before);
+}
+
+#[test]
+fn of_a_long_text_that_is_pasted_the_end_is_shown() {
+    let sample = midrun();
+    let mut shown = Shown::new(&sample, true);
+    shown.press(&[Key::Char('r')]);
+    // Measuring the rest of the text at each character would take minutes.
+    paste(&mut shown.state, &("first".to_string() + &"漢 word ".repeat(100_000) + "last"));
+    let text = shown.at((80, 24));
+    let typed = text.lines().find(|line| line.starts_with(" > ")).unwrap();
+    assert!(typed.ends_with("word last") && !typed.contains("first"), "{typed}");
 }
 
 #[test]

@@ -136,10 +136,10 @@ fn a_stopped_verification_ends_with_its_time() {
     let Some(project) = Project::new("") else { return };
     let mut stops = task("A", "echo a > a.txt", "");
     let command = "test \"$MAHABHARATHA_ATTEMPT\" != 1 || kill -STOP $$";
-    stops["verification"] = serde_json::json!({ "command": command, "timeout_seconds": 2 });
+    stops["verification"] = serde_json::json!({ "command": command, "timeout_seconds": 5 });
     project.graph("x", &[stops]);
     project.run(&["run", "-w", "1"]).code(0).says("A failed its verification");
-    assert!(reasons(&project).contains("did not end within 2 s"), "{}", reasons(&project));
+    assert!(reasons(&project).contains("did not end within 5 s"), "{}", reasons(&project));
     project.nothing_is_left();
 }
 

@@ -87,7 +87,7 @@ fn a_killed_agent_is_a_failed_attempt_and_the_next_goes_on() {
 #[test]
 fn a_stopped_agent_is_a_stall() {
     let repo = Repo::new();
-    repo.config("workers: { stall_minutes: 0.03 }\n");
+    repo.config("workers: { stall_minutes: 0.1 }\n");
     let script = "echo half > a1; test $MAHABHARATHA_ATTEMPT = 2 || kill -STOP $$; echo A-1 > a1";
     repo.graph("x", &[doing("A-1", 1, "a1", script)]);
     repo.run(&["run"]).code(0).says("A-1 stalled: no output and no change (attempt 1 of 3)");
@@ -99,7 +99,7 @@ fn a_stopped_agent_is_a_stall() {
 fn a_stopped_worker_gives_no_sign_of_life_and_is_ended() {
     let repo = Repo::new();
     // The agent itself writes all the time: it is the worker that hangs.
-    repo.config("workers: { stall_minutes: 0.05 }\n");
+    repo.config("workers: { stall_minutes: 0.1 }\n");
     let script = format!(
         "echo half > a1; {}; test $MAHABHARATHA_ATTEMPT = 2 || while :; do echo busy; sleep 0.1; done; echo A-1 > a1",
         vanish("A-1")
@@ -119,7 +119,7 @@ fn a_stopped_worker_gives_no_sign_of_life_and_is_ended() {
 #[test]
 fn a_stopped_worker_that_was_adopted_is_ended_as_well() {
     let repo = Repo::new();
-    repo.config("workers: { stall_minutes: 0.05 }\n");
+    repo.config("workers: { stall_minutes: 0.1 }\n");
     repo.graph("x", &[held("A-1", 1, "a1")]);
     let run = repo.run_until_up(&["A-1"]);
     let worker = repo.worker_pid("A-1");

@@ -9,12 +9,16 @@ use crate::tmux::Tmux;
 
 const LARGE: (u16, u16) = (120, 40);
 
+/// What the shell prints last.
+const MODES_SHOWN: &str = "these are the terminal's modes";
+
 /// Runs a command of the program in a terminal. Then the shell says how it ended and in which state the terminal is.
 fn open(repo: &Repo, env: &str, command: &str, size: (u16, u16)) -> Tmux {
     let (program, home) = (mahabharatha_testing::program(), repo.home().display().to_string());
     let line = format!(
         "unset NO_COLOR LC_ALL LC_CTYPE CLAUDE_CONFIG_DIR; export HOME='{home}' LANG=C.UTF-8; {env} '{}' {command}; \
-         echo \"ended with $?\"; stty -a | tr ';' '\\n' | grep -wo -e '-*icanon' -e '-*echo' -e '-*isig'; exec sleep 1000",
+         echo \"ended with $?\"; stty -a | tr ';' '\\n' | grep -wo -e '-*icanon' -e '-*echo' -e '-*isig'; \
+         echo \"{MODES_SHOWN}\"; exec sleep 1000",
         program.display()
     );
     Tmux::open_sized(repo, &line, size)
@@ -27,7 +31,7 @@ fn pid_of_run(repo: &Repo) -> u32 {
 /// The terminal works as before: it shows what is typed and passes signals on.
 #[track_caller]
 fn assert_restored(repo: &Repo, screen: &Tmux) {
-    repo.wait_until("the terminal's modes", || screen.screen().contains("isig"));
+    screen.wait_for(repo, MODES_SHOWN);
     let shown = screen.screen();
     for mode in ["icanon", "echo", "isig"] {
         assert!(shown.contains(mode) && !shown.contains(&format!("-{mode}")), "{mode} in {shown}");
@@ -157,7 +161,7 @@ fn the_screen_fits_every_size_and_needs_neither_colour_nor_unicode() {
     screen.wait_for(&repo, "Nothing needs you");
     screen.press("q");
     screen.wait_for(&repo, "ended with 0");
-    let plain = open(&repo, "NO_COLOR=1 LANG=C", "attach", (80, 24));
+    let plain = open(&repo, "NO_COLOR=1 LANG=C ODD=$(printf '\\377')", "attach", (80, 24));
     plain.wait_for(&repo, "> running");
     let painted = plain.painted_screen();
     // What sets the default colours is no colour.

@@ -83,19 +83,25 @@ fn completions_are_silent_on_errors_and_start_nothing() {
     // A git that would tell.
     repo.program("bin/git", "touch \"$HOME/git-was-called\"");
     let home = repo.home().display().to_string();
-    let complete = |words: &[&str]| {
+    let complete_by = |shell: &str, words: &[&str]| {
         let args = [&["--", "mahabharatha"], words].concat();
         let index = words.len().to_string();
         let path = format!("{}:{}", repo.join("bin").display(), std::env::var("PATH").unwrap());
         let env = [
-            ("_MAHABHARATHA_COMPLETE", "bash"),
+            ("_MAHABHARATHA_COMPLETE", shell),
             ("_CLAP_COMPLETE_INDEX", index.as_str()),
             ("PATH", path.as_str()),
             ("HOME", home.as_str()),
         ];
         repo.run_with(&args, &env)
     };
+    let complete = |words: &[&str]| complete_by("bash", words);
     assert!(complete(&["skip", ""]).code(0).stdout.contains('C'));
+    let turned = with(simple("C", 1, "c.txt"), serde_json::json!({ "title": "a \u{202e}title\u{1b}[2J" }));
+    repo.graph("evil", &[turned]);
+    let shown = complete_by("fish", &["-f", "evil", "skip", ""]).code(0).stdout;
+    assert!(shown.contains("C\tpending: a ") && !shown.contains(['\u{202e}', '\u{1b}']), "{shown:?}");
+    repo.write(".gsd/.current-feature", "login");
     for (file, text) in [
         (".mahabharatha/config.yaml", "agents: ["),
         (".gsd/specs/login/task-graph.json", "\u{1b}[2J"),

@@ -140,6 +140,8 @@ fn a_survivor_ends_when_the_time_of_its_attempt_is_over() {
     repo.wait_until("nothing runs", || processes_in(&repo.path()).is_empty());
     assert_eq!(repo.show("refs/mahabharatha/x/wip/A-1/1:a1"), "half");
     repo.let_go("all");
+    // On a busy machine, the short time might end the second attempt too.
+    repo.config("");
     repo.run(&["run", "--resume"]).code(0).says("attempt 2");
     assert_eq!(repo.calls(), ["A-1", "A-1"]);
     assert!(fs::metadata(repo.join("a1")).is_ok());

@@ -1,6 +1,6 @@
 //! `quick`: from one sentence to merged code, with one approval.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::agents::{answers, requirements};
 use crate::architect::proposal;
@@ -99,6 +99,11 @@ fn each_failure_says_how_to_go_on() {
     bad["tasks"][1]["files"]["create"] = json!(["lib/shop.sh"]);
     repo.program("agent.sh", &agent(&good, &format!("printf %s '{bad}'")));
     quick(&repo).code(6).says("the design is invalid").says("mahabharatha plan sell-books-4 --approve");
+    let ran = repo.run(&[&QUICK[..], &["--yes", "--json"]].concat()).code(6);
+    let events: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [end] = &events[..] else { panic!("{events:#?}") };
+    assert_eq!((&end["event"], &end["code"]), (&json!("end"), &json!(6)));
+    assert!(!end["error"]["details"].as_array().unwrap().is_empty(), "{end}");
     assert_eq!(repo.git(&["log", "--format=%s", "main"]), "agent\nfirst");
 }
 
@@ -109,7 +114,7 @@ fn bad_input_is_refused_before_any_agent_is_asked() {
         (&["quick", "x"][..], 2, "--yes"),
         (&["quick"], 2, "required"),
         (&["quick", "x", "--issue", "3", "--yes"], 2, "cannot be used with"),
-        (&["quick", " ", "--yes"], 2, "--describe is empty"),
+        (&["quick", " ", "--yes"], 2, "what you want is empty"),
         (&["quick", "x", "--agent", "none", "--yes"], 2, "needs an agent"),
         (&["quick", "x", "--agent", "nobody", "--yes"], 2, "unknown agent"),
         (&["quick", "x", "--max-cost=-1", "--yes"], 2, "--max-cost"),

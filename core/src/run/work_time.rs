@@ -47,6 +47,11 @@ impl Run {
         self.work_time.total
     }
 
+    /// Returns the time before the latest events that counts only if the process that drives the run now drove it then.
+    pub fn unconfirmed(&self) -> Duration {
+        self.work_time.unconfirmed
+    }
+
     fn gap_before(&self, event: &Event) -> Gap {
         match event {
             // A process starts with these; the one before ended some time after its last event.

@@ -133,7 +133,7 @@ pub fn worked(view: &RunView, task: &TaskView, now: Time) -> Duration {
 }
 
 pub fn attempt_took(view: &RunView, attempt: &AttemptView, now: Time) -> Duration {
-    let since = if attempt.outcome == "running" { view.since_latest_event(now) } else { Duration::ZERO };
+    let since = if attempt.outcome == "running" { view.since_elapsed(now) } else { Duration::ZERO };
     attempt.elapsed + since
 }
 

@@ -1,12 +1,12 @@
 //! The last lines: the keys that work here, what happened last, or a question.
 
-use mahabharatha_sys::ui::{fit, width};
+use mahabharatha_sys::ui::{fit, one_line, width};
 use ratatui::style::Style;
 use ratatui::text::Line;
 
 use super::Frame;
 use crate::screen::look::Sign;
-use crate::screen::state::{Page, Prompt};
+use crate::screen::state::{Message, Page, Prompt};
 use crate::screen::text::Row;
 
 pub fn footer(frame: &Frame<'_>) -> Vec<Line<'static>> {
@@ -14,22 +14,28 @@ pub fn footer(frame: &Frame<'_>) -> Vec<Line<'static>> {
         return question(frame, prompt);
     }
     if let Some(message) = &frame.state.message {
-        let style = if message.is_error { frame.look.sign(Sign::Failed) } else { frame.look.strong() };
-        return vec![Row::new().plain(" ").add(style, &mahabharatha_sys::ui::one_line(&message.text)).fit(frame.width)];
+        return vec![Row::new().plain(" ").join(said(frame, message)).fit(frame.width)];
     }
     vec![keys(frame, &keys_of(frame))]
 }
 
+fn said(frame: &Frame<'_>, message: &Message) -> Row {
+    let style = if message.is_error { frame.look.sign(Sign::Failed) } else { frame.look.strong() };
+    Row::new().add(style, &one_line(&message.text))
+}
+
 fn question(frame: &Frame<'_>, prompt: &Prompt) -> Vec<Line<'static>> {
     let look = frame.look;
-    let mut lines = vec![Row::new().plain(" ").add(look.sign(Sign::Asks), &prompt.action.question()).fit(frame.width)];
+    let asked = Row::new().plain(" ").add(look.sign(Sign::Asks), &prompt.action.question());
+    let asked = match &frame.state.message {
+        Some(message) => asked.plain("  ").join(said(frame, message)),
+        None => asked,
+    };
+    let mut lines = vec![asked.fit(frame.width)];
     let action = match &prompt.text {
         Some(text) => {
-            // The end of a long text is what is being typed.
-            let room = frame.width.saturating_sub(5);
-            let from =
-                text.char_indices().map(|(at, _)| at).find(|at| width(&text[*at..]) <= room).unwrap_or(text.len());
-            lines.push(Row::new().plain(" > ").plain(&text[from..]).add(look.selected(), " ").fit(frame.width));
+            let end = end_of(text, frame.width.saturating_sub(5));
+            lines.push(Row::new().plain(" > ").plain(end).add(look.selected(), " ").fit(frame.width));
             prompt.action.clone().with_text(text)
         }
         None => prompt.action.clone(),
@@ -37,9 +43,19 @@ fn question(frame: &Frame<'_>, prompt: &Prompt) -> Vec<Line<'static>> {
     let command = action.command(&frame.data.view.feature);
     let keys = if prompt.text.is_some() { "Enter runs it  Esc cancels" } else { "y runs it  Esc cancels" };
     let room = frame.width.saturating_sub(width(keys) + 4);
-    let row = Row::new().plain(" ").add(look.strong(), &fit(&mahabharatha_sys::ui::one_line(&command), room));
+    let row = Row::new().plain(" ").add(look.strong(), &fit(&one_line(&command), room));
     lines.push(row.against(Row::new().add(look.dim(), &format!("{keys} ")), frame.width));
     lines
+}
+
+/// Returns the end of a text, where it is being typed, as far as it fits into this many columns. Pasted text may be long.
+fn end_of(text: &str, columns: usize) -> &str {
+    let mut used = 0;
+    let fitting = text.char_indices().rev().take_while(|(_, c)| {
+        used += width(c.encode_utf8(&mut [0; 4]));
+        used <= columns
+    });
+    &text[fitting.last().map_or(text.len(), |(at, _)| at)..]
 }
 
 /// Returns keys and what they do, the most important first.
@@ -85,11 +101,11 @@ fn keys_of(frame: &Frame<'_>) -> Vec<(&'static str, &'static str)> {
             ("y", "copy the command"),
         ],
         Page::Gate(_) => vec![("Esc", "back"), ("j k", "scroll"), ("G", "end"), ("q", leave)],
-        Page::Help => vec![("any key", "back")],
+        Page::Help(_) => vec![("any key", "back")],
     }
 }
 
-/// Shows as many keys as fit, those that lead out last.
+/// Shows as many keys as fit. The first two, which leave the page or open the help, are always shown, at the end.
 fn keys(frame: &Frame<'_>, keys: &[(&str, &str)]) -> Line<'static> {
     let width_of = |(key, what): &(&str, &str)| width(key) + width(what) + 1 + usize::from(!what.is_empty());
     let mut room = frame.width.saturating_sub(2);
@@ -102,7 +118,6 @@ fn keys(frame: &Frame<'_>, keys: &[(&str, &str)]) -> Line<'static> {
         room -= needed;
         shown.push(*key);
     }
-    // The two that lead out are the most important, and stand at the end.
     let lead = shown.len().min(2);
     shown.rotate_left(lead);
     if let [.., one, other] = shown.as_mut_slice() {

@@ -1,6 +1,5 @@
 //! The first line: which feature, its state, time, progress and cost.
 
-use mahabharatha_core::view::Blocker;
 use mahabharatha_engine::report::human_duration;
 use ratatui::text::Line;
 
@@ -26,7 +25,8 @@ pub fn header(frame: &Frame<'_>) -> Line<'static> {
         (true, _) => left.add(look.sign(sign), &format!(" {word}")).plain(&format!("  {time}")),
         (false, _) => left.plain(&format!(" {time}")),
     };
-    if let Some(remaining) = view.remaining.filter(|_| wide && data.driven && remaining_is_worth(frame)) {
+    // An estimate of less than a minute is not worth the space.
+    if let Some(remaining) = view.remaining.filter(|left| wide && data.driven && left.as_secs() >= 60) {
         left = left.add(look.dim(), &format!("  ~{} left", rough(remaining)));
     }
     let mut right = facts(frame);
@@ -83,11 +83,6 @@ fn least_important(facts: &[(u8, Row)]) -> usize {
     (0..facts.len()).min_by_key(|&index| facts[index].0).unwrap_or(0)
 }
 
-/// An estimate of less than a minute is not worth the space.
-fn remaining_is_worth(frame: &Frame<'_>) -> bool {
-    frame.data.view.remaining.is_some_and(|remaining| remaining.as_secs() >= 60)
-}
-
 /// Formats an estimate in whole minutes.
 fn rough(duration: std::time::Duration) -> String {
     let minutes = duration.as_secs().div_ceil(60).max(1);
@@ -103,8 +98,7 @@ pub fn one_line(frame: &Frame<'_>) -> Line<'static> {
     let (sign, word) = data.state();
     let row = Row::new().add(frame.look.strong(), &data.view.feature);
     let row = row.plain(&format!(" {}/{} ", data.completed(), data.view.tasks.len()));
-    let first: Option<&Blocker> = data.view.blockers.first();
-    let row = match first {
+    let row = match data.view.blockers.first() {
         Some(blocker) => row.add(frame.look.sign(Sign::Asks), "? ").plain(&blocker.what),
         None => row.add(frame.look.sign(sign), sign.symbol()).plain(" ").plain(word),
     };

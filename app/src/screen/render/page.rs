@@ -42,7 +42,7 @@ pub fn gate(frame: &Frame<'_>, scroll: Scroll) -> Vec<Line<'static>> {
 /// Returns the lines that there is room for on the open page, and how many it has.
 pub fn room(frame: &Frame<'_>) -> (usize, usize) {
     match &frame.state.page {
-        Page::List | Page::Help => (1, 0),
+        Page::List | Page::Help(_) => (1, 0),
         _ => (body_room(frame), body(frame).len()),
     }
 }
@@ -146,7 +146,7 @@ pub fn wanted(frame: &Frame<'_>) -> Option<Wanted> {
             Some(Wanted::Task { task: task.clone(), tab: *tab, attempt: *attempt })
         }
         Page::Gate(_) => frame.data.gates.last().map(|run| Wanted::Gate { log: run.log.clone() }),
-        Page::List | Page::Help => None,
+        Page::List | Page::Help(_) => None,
     }
 }
 

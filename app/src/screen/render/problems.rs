@@ -1,4 +1,4 @@
-//! What needs the person, first of all; also if nothing does.
+//! What needs the user; says so if nothing does.
 
 use mahabharatha_core::view::Blocker;
 use mahabharatha_engine::report::human_duration;

@@ -9,6 +9,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span as Part};
 
 use super::Frame;
+use super::overview::sign_of;
 use crate::screen::look::Sign;
 use crate::screen::state::Span;
 use crate::screen::text::{clock, number, rule};
@@ -90,8 +91,8 @@ impl Lane {
         }
     }
 
-    fn line(self, look_dim: Style, label: &str) -> Line<'static> {
-        let mut parts = vec![Part::styled(format!(" {label:<width$}", width = LABEL_COLUMNS - 1), look_dim)];
+    fn line(self, dim: Style, label: &str) -> Line<'static> {
+        let mut parts = vec![Part::styled(format!(" {label:<width$}", width = LABEL_COLUMNS - 1), dim)];
         for group in self.0.chunk_by(|one, next| one.1 == next.1) {
             parts.push(Part::styled(group.iter().map(|(c, _)| *c).collect::<String>(), group[0].1));
         }
@@ -115,19 +116,14 @@ fn bar(frame: &Frame<'_>, scale: &Scale, task: &TaskView, attempt: &AttemptView,
         return;
     }
     let (first, last) = (scale.column(attempt.started_at.0.max(scale.from)), scale.column(end));
-    let (sign, style) = match attempt.outcome {
-        "running" => (Sign::Running, frame.look.sign(Sign::Running)),
-        "done" => (Sign::Done, frame.look.sign(Sign::Done)),
-        "blocked" | "escalated" => (Sign::Asks, frame.look.sign(Sign::Asks)),
-        "cancelled" | "checkpoint" | "unserved" => (Sign::Skipped, frame.look.dim()),
-        _ => (Sign::Failed, frame.look.sign(Sign::Failed)),
-    };
+    let sign = sign_of(attempt.outcome);
+    let style = frame.look.sign(sign);
     for column in first..=last {
         lane.put(column, '━', style);
     }
     // The name, if it fits before the end.
     let name = task.id.as_str();
-    if name.len() + 1 < last - first {
+    if first + name.len() + 1 < last {
         name.chars().enumerate().for_each(|(at, c)| lane.put(first + at, c, Style::new()));
     }
     sign.symbol().chars().for_each(|c| lane.put(last, c, style));
