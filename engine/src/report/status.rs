@@ -517,7 +517,7 @@ mod tests {
         story.base_is_green().starts("TASK-001");
         let (effect, _) = story.attempt("TASK-001");
         assert_eq!(story.view().tasks[0].attempts[0].outcome, "running");
-        story.happens(mahabharatha_core::run::Event::Cancelled { effect });
+        story.happens(Event::Cancelled { effect });
         assert_eq!(story.view().tasks[0].attempts[0].outcome, "cancelled");
     }
 }
