@@ -105,7 +105,7 @@ fn keys_of(frame: &Frame<'_>) -> Vec<(&'static str, &'static str)> {
     }
 }
 
-/// Shows as many keys as fit. The first two, which leave the page or open the help, are always shown, at the end.
+/// Shows as many keys as fit. The first two matter most: they are always shown, at the end.
 fn keys(frame: &Frame<'_>, keys: &[(&str, &str)]) -> Line<'static> {
     let width_of = |(key, what): &(&str, &str)| width(key) + width(what) + 1 + usize::from(!what.is_empty());
     let mut room = frame.width.saturating_sub(2);
