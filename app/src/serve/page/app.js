@@ -1,14 +1,24 @@
 // The page of a project: routes, live updates, actions and keys. The views are in the modules beside it.
 
-import { $, $$, h, morph } from "./dom.js";
-import { home, indexed, isDriven, kindOf, link, problemsOf, taskLink, dur } from "./words.js";
-import { command, header, needs, nowPanel, rail, ticking } from "./parts.js";
-import { chips, graph } from "./graph.js";
-import { timeline } from "./timeline.js";
-import { ROWS, featureList, report, taskTable } from "./tables.js";
-import { TABS, output, problem, taskPage } from "./task.js";
+import { $, $$, api, get, h, morph, say } from "./dom.js";
+import { dur, home, indexed, isDriven, kindOf, link, problemsOf, taskLink } from "./words.js";
+import { header, needs, nowPanel, problem, rail, ticking } from "./parts.js";
+
+/** Loads a module when it is needed: the first paint needs none of them. Returns nothing until it is there. */
+const modules = {};
+function module(name) {
+  if (!(name in modules)) {
+    modules[name] = null;
+    import(`./${name}.js`).then((loaded) => ((modules[name] = loaded), draw()), () => delete modules[name]);
+  }
+  return modules[name];
+}
+const using = (name, use) => import(`./${name}.js`).then(use);
 
 const VIEWS = ["graph", "timeline", "tasks", "report"];
+const TABS = ["overview", "output", "diff", "log"];
+/** Rows of a table before the rest is asked for. */
+const ROWS = 120;
 const first = JSON.parse($("#first")?.textContent || "{}");
 const state = {
   features: listOf(first.features), run: null, actions: first.actions === true, notes: new Map(), queries: new Map(),
@@ -20,15 +30,6 @@ let source = null, route = {}, lastTask = "", lastView = "", shape = 0;
 
 function listOf(answer) {
   return Array.isArray(answer) ? answer : answer?.features || [];
-}
-const api = (...parts) => `api/${parts.map(encodeURIComponent).join("/")}`;
-
-async function get(url, options) {
-  const answer = await fetch(url, options).catch(() => null);
-  if (!answer) throw { message: "The server does not answer.", hint: "Is `mahabharatha serve` still running? What is shown stays." };
-  const body = await answer.json().catch(() => null);
-  if (!answer.ok || !body) throw body?.message ? body : { message: `The server answered with an error (${answer.status}).` };
-  return body;
 }
 
 /* ---------- routes ---------- */
@@ -91,10 +92,12 @@ function follow(feature) {
   source.addEventListener("open", () => connected(""));
   source.addEventListener("status", (event) => {
     if (mine !== source) return;
+    state.error = null;
     take(JSON.parse(event.data));
     connected("");
     draw();
   });
+  source.addEventListener("problem", (event) => mine === source && (state.error = JSON.parse(event.data), draw()));
   source.addEventListener("error", () => mine === source && connected(source.readyState === EventSource.CLOSED ? "connection lost" : "reconnecting"));
 }
 
@@ -138,7 +141,6 @@ function announce(before, after) {
   if (before.status !== after.status && after.ended_at) said.push(`${after.feature} is ${after.status}.`);
   if (said.length) say(said.join(" "));
 }
-const say = (text) => ($("#say").textContent = text);
 
 /** Loads what the route shows beyond the status. */
 function load(again) {
@@ -178,15 +180,16 @@ function banner() {
   return h("p.card.banner.s-warn", h("b", state.lost ? "Connection lost." : "Reconnecting."), ` This page shows the state of ${dur(Math.round((Date.now() - state.updated) / 1e3) * 1e3)} ago. A server that was started again has a new address: open the one that `, h("code", "mahabharatha serve"), " prints.");
 }
 
+const wait = () => h("p.calm", "Loading…");
 function content() {
   const { run } = state;
   if (state.error) return [h("div.card", problem(state.error), h("p.sec", h("a.under", { href: "#/" }, "All features")))];
-  if (!route.feature) return [featureList(state.features)];
-  if (!run) return [h("p.calm", "Loading…")];
+  if (!route.feature) return [module("tables")?.featureList(state.features) || wait()];
+  if (!run) return [wait()];
   if (route.task) {
     const task = run.byId.get(route.task);
     if (!task) return [h("div.card", problem({ message: `There is no task ${route.task} in ${run.feature}.` }), h("p.sec", h("a.under", { href: link(run.feature, "tasks") }, "All tasks")))];
-    return [taskPage(state, task, route.tab, route.attempt, state.loaded)];
+    return [module("task")?.taskPage(state, task, route.tab, route.attempt) || wait()];
   }
   const query = state.queries.get(run.feature) || "", panel = nowPanel(run);
   const wide = run.tasks.length > 60 || route.view === "timeline" || route.view === "report" || !panel;
@@ -200,14 +203,18 @@ function content() {
 
 function body(run, query) {
   if (!run.tasks.length) return h("p.card.sec.mu", run.status === "invalid" ? "Its task graph cannot be read: mahabharatha validate says why." : "There is no task graph yet.");
-  if (route.view === "report") return state.loaded?.error ? h("div.card", problem(state.loaded.error)) : report(run, state.loaded?.text);
+  const tables = ["report", "tasks"].includes(route.view) && module("tables");
+  if (route.view === "report") return state.loaded?.error ? h("div.card", problem(state.loaded.error)) : tables ? tables.report(run, state.loaded?.text) : wait();
   if (route.view === "tasks") {
+    if (!tables) return wait();
     const inside = $(".list:hover, .list:focus-within");
-    const { element, rank } = taskTable(run, query, state.limit, inside ? state.order : null);
+    const { element, rank } = tables.taskTable(run, query, state.limit, inside ? state.order : null);
     state.order = rank;
     return element;
   }
-  if (route.view === "graph") return innerWidth <= 700 ? chips(run, query) : h("div", { "data-own": `graph ${run.feature} ${shape}` });
+  const drawn = module(route.view);
+  if (!drawn) return wait();
+  if (route.view === "graph") return innerWidth <= 700 ? drawn.chips(run, query) : h("div", { "data-own": `graph ${run.feature} ${shape}` });
   if (!run.started_at) return h("p.card.sec.mu", "Nothing has run yet.");
   return h("div", { "data-own": `timeline ${run.feature} ${shape}` });
 }
@@ -224,7 +231,7 @@ function mount() {
     closeStage();
     if (!key) return;
     const task = run.byId.get(route.task), shown = task?.attempts.find((one) => one.attempt === route.attempt) || task?.attempts.at(-1);
-    stage = { key, view: task ? output(`${api("features", run.feature, "tasks", task.id)}/output${shown ? `?attempt=${shown.attempt}` : ""}`, shown) : key.startsWith("graph") ? graph(run) : timeline(run) };
+    stage = { key, view: task ? modules.task.output(`${api("features", run.feature, "tasks", task.id)}/output${shown ? `?attempt=${shown.attempt}` : ""}`, shown) : modules[route.view][route.view](run) };
   }
   if (!stage.view) return;
   const isNew = place !== stage.view.el;
@@ -246,73 +253,6 @@ setInterval(() => {
   else if (state.run && isDriven(state.run)) stage.view?.tick?.();
 }, 1000);
 
-/* ---------- actions ---------- */
-
-let hiding;
-function toast(text, isBad) {
-  const box = $("#toast");
-  box.replaceChildren(h("p", text));
-  box.className = `toast card s-${isBad ? "bad" : "ok"}`;
-  box.hidden = false;
-  clearTimeout(hiding);
-  hiding = setTimeout(() => (box.hidden = true), 10000);
-}
-
-async function post(body) {
-  const options = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
-  try {
-    toast((await get(`${api("features", state.run.feature)}/actions`, options)).said);
-    return true;
-  } catch (error) {
-    toast([error.message, error.hint].filter(Boolean).join(" "), true);
-    return false;
-  }
-}
-
-async function act(button) {
-  const { act: action, task, path, tree, noteOf } = button.dataset, { feature } = state.run, note = (state.notes.get(noteOf) || "").trim();
-  if (action === "retry") {
-    if (state.run.byId.get(task)?.question && !note) {
-      toast("Write an answer first: it goes into the next attempt’s prompt.", true);
-      return $(`[data-note="${CSS.escape(noteOf)}"]`)?.focus();
-    }
-    if (await post({ action, task, ...(note ? { note } : {}) })) state.notes.delete(noteOf);
-    return;
-  }
-  const ASK = {
-    skip: [`Skip ${task}?`, "The run goes on without it, and without the tasks that need it.", `mahabharatha skip -f ${feature} ${task} --reason "…"`, { action, task }],
-    grant: [`Grant ${path} to ${task}?`, "The next attempt may change this file.", `mahabharatha task grant -f ${feature} ${task} '${String(path).replace(/'/g, "'\\''")}'`, { action, task, path }],
-    approve: ["Approve this level?", "It is merged as it is staged now.", `mahabharatha merge --approve=${tree} -f ${feature}`, { action, tree }],
-    stop: [`Stop ${feature}?`, "Agents end, and their work is kept. `mahabharatha run` goes on from there.", `mahabharatha stop ${feature}`, { action }],
-  };
-  const [question, text, shown, body] = ASK[action];
-  ask(question, [h("p", text), command(shown)], question.split(" ")[0], () => post(body));
-}
-
-function ask(question, parts, label, yes) {
-  const dialog = $("#dialog"), confirm = label && h("button.btn.pri", { type: "button" }, label), cancel = h("button.btn", { type: "button" }, label ? "Cancel" : "Close");
-  dialog.replaceChildren(h("h2", { id: "dialog-title" }, question), ...parts, h("div.acts", confirm || "", cancel));
-  cancel.addEventListener("click", () => dialog.close());
-  confirm?.addEventListener("click", () => (dialog.close(), yes()));
-  dialog.showModal();
-}
-
-const KEYS = [["1 2 3 4", "graph, timeline, tasks, report; in a task: overview, output, diff, log"], ["j k", "next, previous task"], ["Enter", "open"], ["Esc", "back"], ["/", "filter"], ["n", "next that needs you"], ["[ ]", "previous, next attempt"], ["+ − 0", "zoom, fit"], ["r", "answer"], ["y", "copy the command"], ["?", "this help"]];
-const help = () => ask("Keys", [h("dl", KEYS.map(([key, text]) => [h("dt", h("kbd", key)), h("dd", text)]))]);
-
-async function copy(button) {
-  const text = button.dataset.copy;
-  const done = await navigator.clipboard?.writeText(text).then(() => true, () => false);
-  say(done ? "Command copied" : "");
-  if (!done) {
-    getSelection().selectAllChildren(button.previousElementSibling || button);
-    return toast("Press Ctrl+C to copy the selected command.");
-  }
-  const before = button.textContent;
-  button.textContent = "Copied";
-  setTimeout(() => (button.textContent = before), 1500);
-}
-
 /* ---------- input ---------- */
 
 addEventListener("click", (event) => {
@@ -322,8 +262,8 @@ addEventListener("click", (event) => {
   if (!button) return;
   const { dataset } = button;
   if (button.id === "theme") setTheme(isDark() ? "light" : "dark");
-  else if (dataset.copy) copy(button);
-  else if (dataset.act) act(button);
+  else if (dataset.copy) using("actions", ({ copy }) => copy(button));
+  else if (dataset.act) using("actions", ({ act }) => act(button, state));
   else if (dataset.zoom) stage.view?.zoom?.(Number(dataset.zoom));
   else if ("more" in dataset) ((state.limit += ROWS), render());
   else if ("reload" in dataset) load(true);
@@ -334,7 +274,7 @@ async function unfold(path) {
   const files = state.loaded.files, index = files.findIndex((file) => file.path === path);
   let file = files[index];
   if (file.folded) {
-    const answer = await get(`${state.wanted}${state.wanted.includes("?") ? "&" : "?"}file=${encodeURIComponent(path)}`).catch((error) => toast(error.message, true));
+    const answer = await get(`${state.wanted}${state.wanted.includes("?") ? "&" : "?"}file=${encodeURIComponent(path)}`).catch((error) => using("actions", ({ toast }) => toast(error.message, true)));
     file = answer?.files?.[0];
   }
   if (!file) return;
@@ -361,7 +301,7 @@ addEventListener("keydown", (event) => {
   if (event.metaKey || event.ctrlKey || event.altKey || $("#dialog").open) return;
   if (/INPUT|TEXTAREA|SELECT/.test(target.tagName)) return void (key === "Escape" && target.blur());
   const go = (href) => (location.hash = href), { task, tab } = route;
-  if (key === "?") help();
+  if (key === "?") using("actions", ({ help }) => help());
   else if (key === "j" || key === "k") step(key === "j" ? 1 : -1);
   else if (key === "Escape" && route.feature) go(task ? lastView || link(route.feature) : "#/");
   else if (!run) return;
@@ -416,3 +356,5 @@ addEventListener("focus", async () => {
 });
 if (!location.hash && first.status) history.replaceState(null, "", home(first.status));
 navigate(true);
+// The rest, so that it is there when the server is not.
+setTimeout(() => ["actions", "graph", "timeline", "tables", "task"].forEach(module), 300);

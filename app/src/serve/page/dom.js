@@ -1,4 +1,4 @@
-// Builds and updates the document. Text from data becomes text nodes only; there is no innerHTML anywhere.
+// Builds and updates the document, and asks the server. Text from data becomes text nodes only; there is no innerHTML anywhere.
 
 export const $ = (selector, root = document) => root.querySelector(selector);
 export const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
@@ -86,3 +86,18 @@ function morphChildren(parent, wanted) {
     place = next;
   }
 }
+
+/** Returns the address of something, relative to the page. */
+export const api = (...parts) => `api/${parts.map(encodeURIComponent).join("/")}`;
+
+/** Asks the server; throws `{ message, hint }`. */
+export async function get(url, options) {
+  const answer = await fetch(url, options).catch(() => null);
+  if (!answer) throw { message: "The server does not answer.", hint: "Is `mahabharatha serve` still running? What is shown stays." };
+  const body = await answer.json().catch(() => null);
+  if (!answer.ok || !body) throw body?.message ? body : { message: `The server answered with an error (${answer.status}).` };
+  return body;
+}
+
+/** Tells screen readers. */
+export const say = (text) => ($("#say").textContent = text);

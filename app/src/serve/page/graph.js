@@ -120,9 +120,9 @@ export function graph(run) {
     edges.push({ edge, from: id, to: task.id });
     all.append(edge);
   }
-  for (const task of run.tasks) all.append(node(task));
+  for (const task of run.tasks) all.append(...node(task));
   all.append(hot);
-  const svg = s("svg.graph", { role: "group", "aria-label": `Task graph, ${plural(run.levels.length, "level")}, ${plural(run.tasks.length, "task")}. Arrow keys move, Enter opens.` }, size.cells ? cellSymbols() : "", all);
+  const svg = s(`svg.graph${size.cells ? ".huge" : ""}`, { role: "group", "aria-label": `Task graph, ${plural(run.levels.length, "level")}, ${plural(run.tasks.length, "task")}. Arrow keys move, Enter opens.` }, size.cells ? cellSymbols() : "", all);
   const foot = h("div");
   const el = h("div.card.stage", svg, foot);
   const zoomable = pan(svg, g.width + 26, g.height + TOP + (size.edges ? 50 : 34));
@@ -142,19 +142,21 @@ export function graph(run) {
     if (size.cells) link.append(use);
     else {
       link.append(s("rect.b", { width: size.width, height: size.height, rx: size.radius }), use);
-      const shown = size.edges ? task.id.slice(0, 20) : task.id.length > 9 ? `…${task.id.slice(-8)}` : task.id;
-      link.append(s("text", size.edges ? { x: 31, y: 19.5 } : { x: 22, y: 14.5 }, shown));
-      if (size.edges) link.append(s("text.t", { x: 31, y: 36 }, fit(task.title, size.width - 42)), word);
+      link.append(s("text", size.edges ? { x: 31, y: 19.5 } : { x: 22, y: 14.5 }, size.edges ? task.id.slice(0, 20) : task.id.slice(-9)));
     }
-    nodes.set(task.id, { link, use, word });
-    return link;
+    // A title that is cut is no part of the link's name.
+    const words = size.edges && s("g", { "aria-hidden": "true", transform: link.getAttribute("transform") }, s("text.t", { x: 31, y: 36 }, fit(task.title, size.width - 42)), word);
+    nodes.set(task.id, { link, use, word, words });
+    return [link, words].filter(Boolean);
   }
   function update(next, query) {
     run = next;
     const merged = new Set(run.levels.filter((level) => level.status === "merged").map((level) => level.level));
     for (const task of run.tasks) {
-      const { link, use, word } = nodes.get(task.id), [state, sign, text] = look(run, task), holds = task.status === "pending" && run.held.get(task.id);
-      put(link, "class", `node s-${state}${merged.has(task.level) ? " done" : ""}${holds ? ` held h-${holds}` : ""}${matches(run, task, query) ? "" : " dim"}`);
+      const { link, use, word, words } = nodes.get(task.id), [state, sign, text] = look(run, task), holds = task.status === "pending" && run.held.get(task.id);
+      const kind = `node s-${state}${merged.has(task.level) ? " done" : ""}${holds ? ` held h-${holds}` : ""}${matches(run, task, query) ? "" : " dim"}${link.classList.contains("on") ? " on" : ""}`;
+      put(link, "class", kind);
+      if (words) put(words, "class", `${kind} words`);
       put(use, "href", `#${size.cells ? "cell" : "i"}-${sign}`);
       put(link, "aria-label", nodeName(run, task));
       const tries = task.attempts.length;
@@ -181,7 +183,7 @@ export function graph(run) {
   for (const task of run.tasks) for (const id of task.dependencies) kids.set(id, [...(kids.get(id) || []), task.id]);
   /** Shows what a task needs and what needs it. */
   function highlight(id) {
-    for (const on of $$(".on", all)) if (on.tagName === "a") on.classList.remove("on");
+    for (const on of $$(".node.on", all)) on.classList.remove("on");
     svg.classList.toggle("hot", Boolean(id));
     if (!id) return hot.replaceChildren();
     const found = new Set([id]);
@@ -189,7 +191,7 @@ export function graph(run) {
       const queue = [id], seen = new Set(queue);
       for (const one of queue) for (const next of near(one)) if (run.byId.has(next) && !seen.has(next)) (seen.add(next), found.add(next), queue.push(next));
     }
-    for (const one of found) nodes.get(one).link.classList.add("on");
+    for (const one of found) for (const part of [nodes.get(one).link, nodes.get(one).words]) part?.classList.add("on");
     const lines = [...found].flatMap((to) => run.byId.get(to).dependencies.filter((from) => found.has(from)).map((from) => path(from, to)));
     hot.replaceChildren(s("path.edge.hot", { d: lines.join("") }));
   }

@@ -16,7 +16,9 @@ export const since = (run, stamp) => clock(run, now(run) - at(stamp));
 
 export const pill = ([state, sign, word]) => h(`span.pill.s-${state}`, icon(sign, state), word);
 export const command = (text, main) =>
-  h("div.cmd", h("code", { tabindex: "0" }, text), h(`button${main ? ".cp" : ""}`, { type: "button", "data-copy": text, "aria-label": `Copy: ${text}` }, "Copy"));
+  h("div.cmd", h("code", text), h(`button${main ? ".cp" : ""}`, { type: "button", "data-copy": text, "aria-label": `Copy: ${text}` }, "Copy"));
+
+export const problem = (error) => h("div.sec", h("p", error.message), error.hint ? h("p.mu", error.hint) : "");
 
 /** `connection` is empty or says in words that the page is not up to date. */
 export function header({ run, features, connection, lost, actions }) {
@@ -165,7 +167,7 @@ export function legend(run, view) {
     if (view === "graph") {
       const [state, sign, word] = look(run, task);
       entries.set(word, [state, sign]);
-    } else for (const attempt of task.attempts) entries.set(attempt.outcome, outcome(attempt, task));
+    } else for (const attempt of task.attempts) entries.set(outcome(attempt, task)[2].split(":")[0], outcome(attempt, task));
   }
   const shape = (...parts) => s("svg.shape", { width: 16, height: 12 }, parts);
   const diamond = (on) => s(`path.gd${on ? ".on" : ""}`, { d: "M8 1l5 5-5 5-5-5z" });

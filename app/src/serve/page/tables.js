@@ -4,7 +4,8 @@ import { h, icon } from "./dom.js";
 import { RANK, at, changing, doneOf, dur, home, link, look, matches, outcome, plural, stateOf, taskLink, timeOf, took, usd } from "./words.js";
 import { clock, command } from "./parts.js";
 
-export const ROWS = 120;
+/** Rows that are added at once. */
+const ROWS = 120;
 
 export function featureList(features) {
   if (!features.length) {

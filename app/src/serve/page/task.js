@@ -2,10 +2,10 @@
 
 import { h, icon } from "./dom.js";
 import { RANK, look, outcome, plural, taskLink, tokens, usd, worked, changing } from "./words.js";
-import { clock, command, needs, pill } from "./parts.js";
+import { clock, command, needs, pill, problem } from "./parts.js";
 import { attemptRow } from "./tables.js";
 
-export const TABS = ["overview", "output", "diff", "log"];
+const TABS = ["overview", "output", "diff", "log"];
 const FOLD_LINES = 400;
 const MAX_OUTPUT_LINES = 2000;
 const MAX_SIDE = 60;
@@ -23,9 +23,9 @@ function side(run, task, tab) {
   }));
 }
 
-/** `loaded` has what the server sent for this tab, or the error that it sent. */
-export function taskPage(state, task, tab, attempt, loaded) {
-  const { run } = state, shown = task.attempts.find((one) => one.attempt === attempt) || task.attempts.at(-1);
+/** `state.loaded` has what the server sent for this tab, or its error. */
+export function taskPage(state, task, tab, attempt) {
+  const { run, loaded } = state, shown = task.attempts.find((one) => one.attempt === attempt) || task.attempts.at(-1);
   const fact = (name, ...value) => h("div", h("dt", name), h("dd", value));
   const running = shown?.outcome === "running";
   return h("div.task", side(run, task, tab), h("div.body",
@@ -41,15 +41,14 @@ export function taskPage(state, task, tab, attempt, loaded) {
         return h("a", { href: taskLink(run, task.id, tab, one.attempt), "aria-current": one === shown ? "page" : false }, icon(sign, state), ` Attempt ${one.attempt}`, h("span.vh", `, ${word}`));
       })) : "",
       tab === "diff" && running ? h("button.btn", { type: "button", "data-reload": true }, "Refresh") : ""),
-    tab === "output" ? h("div", { "data-own": `output ${task.id} ${shown?.attempt}` }) : h("div.card.flat", loaded?.error ? problem(loaded.error) : content(run, task, tab, loaded, shown))));
+    tab === "output" ? h("div", { "data-own": `output ${task.id} ${shown?.attempt}` }) : h("div.card.flat", content(run, task, tab, loaded, shown))));
 }
 
-export const problem = (error) => h("div.sec", h("p", error.message), error.hint ? h("p.mu", error.hint) : "");
-
 function content(run, task, tab, loaded, shown) {
+  if (tab === "overview") return overview(run, task, loaded);
+  if (loaded?.error) return problem(loaded.error);
   if (tab === "diff") return loaded ? diff(loaded.files || [], loaded.notes, shown) : h("p.sec.mu", "Loading…");
-  if (tab === "log") return loaded ? log(loaded.lines || []) : h("p.sec.mu", "Loading…");
-  return overview(run, task, loaded);
+  return loaded ? log(loaded.lines || []) : h("p.sec.mu", "Loading…");
 }
 
 function overview(run, task, loaded) {
@@ -69,7 +68,6 @@ function overview(run, task, loaded) {
     h("section.sec", h("h2", "Verification"), command(task.verification.command), loaded?.verification?.output ? h("pre.box", { tabindex: "0", "aria-label": "Output of the verification" }, loaded.verification.output) : ""),
     decisions.length ? h("section.sec", h("h2", "Decisions"), h("ul.dots", decisions.map((text) => h("li", text)))) : "",
     loaded?.prompt ? h("details.sec", { "data-key": "prompt" }, h("summary", h("h2", "Prompt ", h("span", `${plural(loaded.prompt.split("\n").length, "line")}`))), h("pre.box.tall", { tabindex: "0", "aria-label": "Prompt" }, loaded.prompt)) : "",
-    loaded?.commands?.length ? h("section.sec", h("h2", "In a terminal"), loaded.commands.map((text) => command(text))) : "",
   ];
 }
 
@@ -117,8 +115,7 @@ export function output(url, shown) {
   function add(lines) {
     const follows = atEnd();
     list.append(...lines.map(({ kind, text }) => {
-      const name = /^\w+$/.test(kind) ? kind : "text";
-      if (name !== "tool") return h(name === "output" || name === "verification" ? "pre" : "div", { class: name }, text);
+      if (kind !== "tool") return h(/output$/.test(kind) ? "pre" : "div", { class: kind }, text);
       const [first, ...rest] = text.split(" ");
       return h("div.tool", h("b", first), ` ${rest.join(" ")}`);
     }));
@@ -140,11 +137,8 @@ export function output(url, shown) {
   function open() {
     if (!shown) return;
     source = new EventSource(url);
-    source.addEventListener("open", () => {
-      list.replaceChildren();
-      dropped = 0;
-      say();
-    });
+    // After a lost connection the server goes on where it was.
+    source.addEventListener("open", say);
     source.addEventListener("lines", (event) => add(JSON.parse(event.data)));
     source.addEventListener("end", () => {
       ended = true;

@@ -62,7 +62,7 @@ export function timeline(run) {
       const verify = attempt.verification_seconds ? to - attempt.verification_seconds * 1e3 : phase?.phase === "verifying" ? at(phase.phase_since) : 0;
       bar({
         y: first + laneOf.get(attempt.worker) * rowHeight + 2, h: rowHeight - 6, from: at(attempt.started_at), to, state, verify, label: task.id + (attempt.attempt > 1 ? ` #${attempt.attempt}` : ""),
-        name: `${task.id} attempt ${attempt.attempt}: ${words}, ${dur(to - at(attempt.started_at))}, worker ${attempt.worker}`, href: taskLink(run, task.id, "", task.attempts.length > 1 ? attempt.attempt : 0), extra: matches(run, task, query) ? "" : "dim",
+        name: `${task.id}${attempt.attempt > 1 ? ` #${attempt.attempt}` : ""}: attempt ${attempt.attempt} ${words}, ${dur(to - at(attempt.started_at))}, worker ${attempt.worker}`, href: taskLink(run, task.id, "", task.attempts.length > 1 ? attempt.attempt : 0), extra: matches(run, task, query) ? "" : "dim",
       });
     }
     for (const [state, d] of hatches) parts.push(s(`path.v.s-${state}`, { d }));
