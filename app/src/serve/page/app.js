@@ -26,6 +26,8 @@ const state = {
 };
 /** The part of the page that draws itself: graph, timeline or output. */
 let stage = { key: "", view: null };
+/** The last graph: its layout is worth keeping. */
+let kept = stage;
 let source = null, route = {}, lastTask = "", lastView = "", shape = 0;
 
 function listOf(answer) {
@@ -102,8 +104,9 @@ function follow(feature) {
 }
 
 function connected(trouble) {
-  if (!trouble) state.updated = Date.now();
   const before = state.connection;
+  // What is shown was up to date until the connection was lost.
+  if (!trouble || !before) state.updated = Date.now();
   state.lost = trouble === "connection lost";
   state.connection = trouble ? `${trouble}, last update ${dur(Math.round((Date.now() - state.updated) / 1e3) * 1e3)} ago` : "";
   if (Boolean(before) !== Boolean(trouble)) say(trouble ? "Connection to the server lost." : "Connected again.");
@@ -125,7 +128,8 @@ function take(status) {
   document.title = title();
   const total = status.levels.reduce((sum, level) => sum + level.total, 0);
   if (before && total !== status.tasks.length) get(api("features", status.feature, "status")).then((whole) => ((state.run = null), shape++, take(whole), draw())).catch(() => {});
-  if (before && (changed.has(route.task) || before.status !== status.status)) load(true);
+  const same = (id) => !changed.has(id) || JSON.stringify(changed.get(id)) === JSON.stringify(before.byId.get(id));
+  if (before && (before.status !== status.status || !same(route.task))) load(true);
 }
 
 function title() {
@@ -231,7 +235,9 @@ function mount() {
     closeStage();
     if (!key) return;
     const task = run.byId.get(route.task), shown = task?.attempts.find((one) => one.attempt === route.attempt) || task?.attempts.at(-1);
-    stage = { key, view: task ? modules.task.output(`${api("features", run.feature, "tasks", task.id)}/output${shown ? `?attempt=${shown.attempt}` : ""}`, shown) : modules[route.view][route.view](run) };
+    if (key === kept.key) stage = kept;
+    else stage = { key, view: task ? modules.task.output(`${api("features", run.feature, "tasks", task.id)}/output${shown ? `?attempt=${shown.attempt}` : ""}`, shown) : modules[route.view][route.view](run) };
+    if (route.view === "graph") kept = stage;
   }
   if (!stage.view) return;
   const isNew = place !== stage.view.el;
@@ -285,11 +291,11 @@ async function unfold(path) {
 addEventListener("input", ({ target }) => {
   if (target.dataset.note) {
     state.notes.set(target.dataset.note, target.value);
-    render();
+    draw();
   } else if (target.id === "find") {
     state.queries.set(state.run.feature, target.value);
     state.limit = ROWS;
-    render();
+    draw();
   }
 });
 addEventListener("change", ({ target }) => {

@@ -148,7 +148,7 @@ export function nowPanel(run) {
     [h("span.w", who), h("span", icon(sign, state), " ", h("b", name), extra ? h("span.mu", ` ${extra}`) : ""), h("span.mu", time), doing ? h("span.d", doing) : ""];
   const ofTask = (who, task, doing) => {
     const [state, sign, word] = look(run, task), n = task.attempt;
-    return h("li", { "data-key": who }, h("a", { href: taskLink(run, task.id, "output") }, row(who, [state, sign], task.id, n > 1 ? `#${n}` : "", clock(run, timeOf(run, task), changing(task)), doing || word)));
+    return h("li", { "data-key": `${who} ${task.id}` }, h("a", { href: taskLink(run, task.id, "output") }, row(who, [state, sign], task.id, n > 1 ? `#${n}` : "", clock(run, timeOf(run, task), changing(task)), doing || word)));
   };
   return h("section.card.now", { "aria-label": "Now", class: busy.length > 8 ? "many" : "" },
     h("h2", "Now ", h("span", `${plural(busy.length + sessions.length, "agent")}${gate ? ", 1 gate" : ""}`)),

@@ -16,7 +16,7 @@ export function featureList(features) {
     const [state, sign, word] = stateOf(one);
     return h("tr", { "data-href": home(one), "data-key": one.feature },
       h("td", h("a", { href: home(one), "data-item": one.feature }, h("b", one.feature)), one.current ? h("span.mu", " current") : ""),
-      h("td", h(`span.word.s-${state}`, icon(sign, state), " ", word)),
+      h("td", h(`span.word.s-${state}`, icon(sign, state), " ", word), one.blocked ? h("span.word.s-bad", ` ${one.blocked} blocked`) : ""),
       h("td.r", one.total ? `${one.completed}/${one.total}` : ""),
       h("td.r.opt2", one.known_cost_usd || one.cost_usd ? usd(one) : ""),
       h("td.opt2.mu", one.updated_at ? h("time", { datetime: one.updated_at }, new Date(one.updated_at).toLocaleString()) : ""),
