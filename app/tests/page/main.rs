@@ -181,9 +181,7 @@ fn a_lost_connection_is_said() {
     let run = run_until_asked(&repo);
     let mut page = Page::serve(&repo, &[]);
     let mut case = start(&tools, &repo, "lost", &page.url);
-    repo.wait_until("the page is shown", || {
-        repo.exists(".gsd/specs/x/seen") || case.try_wait().unwrap().is_some()
-    });
+    repo.wait_for(".gsd/specs/x/seen");
     page.stop();
     assert!(case.wait().unwrap().success());
     repo.let_go("all");
