@@ -115,7 +115,7 @@ const cases = {
       await assertClean(page);
     }
     assert.equal(await count(page, "main img, main script, main iframe"), 0);
-    await go(page, "#/x/task/B-1/diff", "\\u{202e}");
+    await go(page, "#/x/task/B-1/diff", "<U+202E>");
     for (const bad of ["#/%00", "#/x/task/%3Cimg%20src=x%20onerror=pwned=1%3E", "#/%E0%A4%A", "#/../../etc", "#/x/task/B-1?attempt=99", "#/__proto__/constructor"]) {
       await go(page, bad);
       await page.waitForFunction(() => document.querySelector("main").innerText.trim());
@@ -160,7 +160,9 @@ const cases = {
     const page = await open(`${url}#/x`);
     await page.waitForSelector(".node");
     const at = () => page.evaluate(() => location.hash), press = async (...keys) => { for (const key of keys) await page.keyboard.press(key); };
-    const waitAt = (hash) => page.waitForFunction((hash) => location.hash === hash && document.activeElement !== document.body, hash);
+    const waitAt = async (hash) => {
+      await page.waitForFunction((hash) => location.hash === hash && document.activeElement !== document.body, hash).catch(async () => assert.fail(`not at ${hash} but at ${await at()}, focus on ${await focused(page)}`));
+    };
     await press("2");
     await waitAt("#/x/timeline");
     await press("4");

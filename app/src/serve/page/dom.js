@@ -9,7 +9,7 @@ const UNSEEN = /[\0-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-
 
 /** Returns the text with invisible characters written out, so that they cannot disguise anything. */
 export const clean = (text) =>
-  String(text).replace(UNSEEN, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+  String(text).replace(UNSEEN, (c) => `<U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}>`);
 
 /** Creates an element: `h("a.card", { href }, "text", [children])`. Empty children and attributes are left out. */
 export const h = (tag, ...rest) => build(null, tag, rest);
