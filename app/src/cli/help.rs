@@ -16,6 +16,7 @@ const TOPICS: &[(&str, &str, &str)] = &[
     ("task-graph", "every field of a task graph, every problem code", include_str!("../../../docs/task-graph.md")),
     ("config", "every key of .mahabharatha/config.yaml", include_str!("../../../docs/config.md")),
     ("screen", "`run`, `attach` and `status --watch` on a terminal", include_str!("../../../docs/screen.md")),
+    ("page", "`serve`: all features in a browser", include_str!("../../../docs/page.md")),
     ("runs", "`run --detach`, `attach`, `scale`, `pause`, approval", include_str!("../../../docs/runs.md")),
     ("steering", "answering agents, granting them files", include_str!("../../../docs/steering.md")),
     ("claude-code", "slash commands, hooks, task mode", include_str!("../../../docs/claude-code.md")),

@@ -6,12 +6,10 @@
 //!     open task ─ detail ─────▶ Detail ─┘
 //! ```
 //!
-//! It only looks on. What keys do to the run goes the way of the commands (`action`).
+//! It only looks on. What keys do to the run goes the way of the commands (`observe/action`).
 
-mod action;
 mod data;
 mod detail;
-mod feed;
 mod keys;
 mod look;
 mod render;

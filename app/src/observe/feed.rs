@@ -22,11 +22,12 @@ pub struct Feed {
 }
 
 impl Feed {
-    pub fn open(place: &Place) -> Result<Feed> {
+    /// Opens the feed of a run; none if there has been no run.
+    pub fn find(place: &Place) -> Result<Option<Feed>> {
         let bytes = length(place);
         let records = Journal::read(&place.paths.journal())?;
-        let run = session::rebuild(&place.paths, &records)?.ok_or_else(|| control::no_run(place))?;
-        Ok(Feed { place: place.clone(), run, seen: records.len(), bytes, gates: GateRuns::default() })
+        let feed = |run| Feed { place: place.clone(), run, seen: records.len(), bytes, gates: GateRuns::default() };
+        Ok(session::rebuild(&place.paths, &records)?.map(feed))
     }
 
     /// Returns the run as it is now.
