@@ -8,6 +8,7 @@
 //! It only looks on. What a person does goes the way of the commands (`observe/action`), and only with `--allow-actions`.
 
 mod actions;
+mod assets;
 mod diff;
 mod events;
 mod guard;

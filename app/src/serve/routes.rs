@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::to_bytes;
-use axum::extract::{Request, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::actions::Asked;
+use super::assets::{self, INDEX};
 use super::events::{last_event, status_events};
 use super::guard::{Guard, guarded};
 use super::problem::Problem;
@@ -26,9 +27,6 @@ use super::shared::{Names, Shared, Wanted, blocking};
 use super::{diff, output, task};
 use crate::observe::features;
 
-const INDEX: &str = include_str!("page/index.html");
-const STYLE: &str = include_str!("page/app.css");
-const SCRIPT: &str = include_str!("page/app.js");
 /// Where the first data goes in the page.
 const FIRST: &str = "<!--FIRST-->";
 
@@ -52,11 +50,7 @@ pub fn router(shared: Shared, guard: Arc<Guard>) -> Router {
         .route("/{feature}/log", get(log))
         .route("/{feature}/report", get(report))
         .route("/{feature}/actions", post(act));
-    let page = Router::new()
-        .route("/", get(index))
-        .route("/app.css", get(async || ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], STYLE)))
-        .route("/app.js", get(async || ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], SCRIPT)))
-        .nest("/api/features", api);
+    let page = Router::new().route("/", get(index)).route("/{file}", get(asset)).nest("/api/features", api);
     Router::new()
         .nest("/{token}/", page)
         .fallback(async || Problem::nothing_there())
@@ -82,9 +76,14 @@ async fn index(State(shared): State<Shared>) -> Answer {
     .await?;
     // Outside of strings JSON has no `<`.
     let first = first.replace('<', "\\u003c");
-    let (head, rest) = INDEX.split_once(FIRST).unwrap_or((INDEX, ""));
+    let (head, rest) = INDEX.text.split_once(FIRST).unwrap_or((INDEX.text, ""));
     let page = format!("{head}<script type=\"application/json\" id=\"first\">{first}</script>{rest}");
-    Ok(([(header::CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response())
+    Ok(([(header::CONTENT_TYPE, INDEX.content_type)], page).into_response())
+}
+
+async fn asset(Path((_, file)): Path<(String, String)>) -> Answer {
+    let asset = assets::find(&file).ok_or_else(Problem::nothing_there)?;
+    Ok(([(header::CONTENT_TYPE, asset.content_type)], asset.text).into_response())
 }
 
 async fn list(State(shared): State<Shared>) -> Answer {

@@ -1,4 +1,4 @@
-// Builds and updates the document, and asks the server. Text from data becomes text nodes only; there is no innerHTML anywhere.
+// Builds and updates the document, and asks the server. Text from data becomes text nodes only, never markup.
 
 export const $ = (selector, root = document) => root.querySelector(selector);
 export const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
