@@ -70,8 +70,8 @@ async function openFeature() {
   Object.assign(state, { run: null, error: null, connection: "", lost: false, loaded: null, wanted: "" });
   closeStage();
   $("#app").replaceChildren();
+  if (!route.feature || first.status?.feature !== route.feature) render();
   if (!route.feature) {
-    render();
     state.features = listOf(await get(api("features")).catch(() => state.features));
     return;
   }
@@ -305,7 +305,11 @@ addEventListener("change", ({ target }) => {
 addEventListener("keydown", (event) => {
   const { target, key } = event, { run } = state;
   if (event.metaKey || event.ctrlKey || event.altKey || $("#dialog").open) return;
-  if (/INPUT|TEXTAREA|SELECT/.test(target.tagName)) return void (key === "Escape" && target.blur());
+  if (/INPUT|TEXTAREA|SELECT/.test(target.tagName)) {
+    // A browser would empty the filter.
+    if (key === "Escape") (event.preventDefault(), target.blur());
+    return;
+  }
   const go = (href) => (location.hash = href), { task, tab } = route;
   if (key === "?") using("actions", ({ help }) => help());
   else if (key === "j" || key === "k") step(key === "j" ? 1 : -1);

@@ -49,8 +49,8 @@ export function morph(from, to) {
     if (from.data !== to.data) from.data = to.data;
     return;
   }
-  // A part with a life of its own updates itself.
-  if (from.dataset?.own && from.dataset.own === to.dataset.own) return;
+  // A part with a life of its own updates itself, and becomes nothing else.
+  if (from.dataset?.own || to.dataset?.own) return from.dataset.own === to.dataset.own || from.replaceWith(to);
   for (const { name } of [...from.attributes]) {
     if (name !== "open" && name !== "style" && !to.hasAttribute(name)) from.removeAttribute(name);
   }
