@@ -7,7 +7,7 @@ import { assertAccessible, assertClean, assertFits, browser, close, count, eleme
 
 const [name, url, spec] = process.argv.slice(2);
 const letGo = (who) => fs.writeFileSync(path.join(spec, who === "all" ? "go" : `${who}.go`), "");
-const ROUTES = [["#/", "x"], ["#/x", "Level 1"], ["#/x/timeline", "w0"], ["#/x/tasks", "Attempts"], ["#/x/report", "Checklist"], ["#/x/task/B-1", "Verification"], ["#/x/task/B-1/output", "sqlite or postgres?"], ["#/x/task/B-1/diff", "b1"], ["#/x/task/B-1/log", "agent_started"]];
+const ROUTES = [["#/", "x"], ["#/x", "Level 1"], ["#/x/timeline", "w0"], ["#/x/tasks", "Title"], ["#/x/report", "Checklist"], ["#/x/task/B-1", "Verification"], ["#/x/task/B-1/output", "sqlite or postgres?"], ["#/x/task/B-1/diff", "b1"], ["#/x/task/B-1/log", "agent_started"]];
 
 const cases = {
   /** A run that asks a question, while another agent works. */
@@ -16,7 +16,7 @@ const cases = {
       const page = await open(url, { width, dark }), look = `${width}-${dark ? "dark" : "light"}`;
       for (const [hash, text] of ROUTES) {
         await go(page, hash, text);
-        await page.waitForLoadState("networkidle").catch(() => {});
+        await page.waitForFunction(() => !document.body.innerText.includes("Loading…"));
         await assertFits(page, `${hash} ${look}`);
         await shoot(page, `${hash.slice(2).replace(/\W+/g, "-") || "features"}-${look}`);
         await assertAccessible(page, `${hash} ${look}`);
