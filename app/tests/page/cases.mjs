@@ -7,7 +7,7 @@ import { assertAccessible, assertClean, assertFits, browser, close, count, eleme
 
 const [name, url, spec] = process.argv.slice(2);
 const letGo = (who) => fs.writeFileSync(path.join(spec, who === "all" ? "go" : `${who}.go`), "");
-const ROUTES = [["#/", "x"], ["#/x", "Level 1"], ["#/x/timeline", "w0"], ["#/x/tasks", "Title"], ["#/x/report", "Checklist"], ["#/x/task/B-1", "Verification"], ["#/x/task/B-1/output", "sqlite or postgres?"], ["#/x/task/B-1/diff", "b1"], ["#/x/task/B-1/log", "agent_started"]];
+const ROUTES = [["#/", "x"], ["#/x", "Level 1"], ["#/x/timeline", "w0"], ["#/x/tasks", "Title"], ["#/x/report", "Checklist"], ["#/x/task/B-1", "Verification"], ["#/x/task/B-1/output", "sqlite or postgres?"], ["#/x/task/B-1/diff", "b1"], ["#/x/task/B-1/log", "exit code 3"]];
 
 const cases = {
   /** A run that asks a question, while another agent works. */

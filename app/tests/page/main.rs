@@ -5,44 +5,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 use mahabharatha_testing::agents::{doing, held, wait};
-use mahabharatha_testing::support::{Repo, pass_over, simple, task, with};
+use mahabharatha_testing::page::Page;
+use mahabharatha_testing::support::{Background, Repo, pass_over, simple, task, with};
 use serde_json::{Value, json};
 
 /// Asks a question in its first attempt.
 const ASKS: &str = "test $MAHABHARATHA_ATTEMPT -gt 1 && echo y > b1 || { echo 'sqlite or postgres?'; exit 3; }";
 const CONFIG: &str = "agent: command\nretry: { max_attempts: 1 }\nworkers: { count: 3 }\n";
-
-/// A server of the page. Killed when dropped.
-struct Page {
-    server: Child,
-    url: String,
-}
-
-impl Page {
-    fn serve(repo: &Repo, options: &[&str]) -> Page {
-        let mut server =
-            repo.command(&[&["serve"], options].concat()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut url = String::new();
-        BufReader::new(server.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();
-        Page { server, url: url.trim().to_string() }
-    }
-
-    fn stop(&mut self) {
-        let _ = self.server.kill();
-        let _ = self.server.wait();
-    }
-}
-
-impl Drop for Page {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
 
 struct Tools {
     modules: PathBuf,
@@ -68,7 +41,8 @@ fn tools() -> Option<Tools> {
 }
 
 /// Starts a case of `cases.mjs` on a page.
-fn start(tools: &Tools, repo: &Repo, case: &str, url: &str) -> Child {
+fn start(tools: &Tools, repo: &Repo, case: &str, page: &Page) -> Child {
+    let url = format!("http://{}{}", page.host(), page.path(""));
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page/cases.mjs");
     Command::new("node")
         .args([script.as_os_str(), case.as_ref(), url.as_ref(), repo.join(".gsd/specs/x").as_os_str()])
@@ -80,7 +54,7 @@ fn start(tools: &Tools, repo: &Repo, case: &str, url: &str) -> Child {
 
 #[track_caller]
 fn look(tools: &Tools, repo: &Repo, case: &str, page: &Page) {
-    assert!(start(tools, repo, case, &page.url).wait().unwrap().success(), "{case}");
+    assert!(start(tools, repo, case, page).wait().unwrap().success(), "{case}");
 }
 
 /// A repository in which A-1 works until it may go on, and B-1 asks a question; C-1 needs both.
@@ -96,7 +70,7 @@ fn asking() -> Repo {
     repo
 }
 
-fn run_until_asked(repo: &Repo) -> mahabharatha_testing::support::Background {
+fn run_until_asked(repo: &Repo) -> Background {
     let run = repo.run_until_up(&["A-1"]);
     repo.wait_until("B-1 asks", || repo.task_status("B-1") == "blocked");
     run
@@ -107,7 +81,7 @@ fn every_view_shows_the_run_and_is_accessible() {
     let Some(tools) = tools() else { return };
     let repo = asking();
     let run = run_until_asked(&repo);
-    look(&tools, &repo, "views", &Page::serve(&repo, &[]));
+    look(&tools, &repo, "views", &Page::start(&repo, &[]));
     repo.let_go("all");
     run.wait().code(3);
 }
@@ -121,7 +95,7 @@ fn the_page_follows_a_run_to_its_report() {
     };
     repo.graph("x", &[doing("A-1", 1, "a1", &talks("A-1", "a1")), doing("B-1", 2, "b1", &talks("B-1", "b1"))]);
     let run = repo.run_until_up(&["A-1"]);
-    look(&tools, &repo, "live", &Page::serve(&repo, &[]));
+    look(&tools, &repo, "live", &Page::start(&repo, &[]));
     run.wait().code(0);
 }
 
@@ -135,7 +109,7 @@ fn a_permitted_page_acts_on_the_run() {
     repo.graph("x", &tasks);
     let run = run_until_asked(&repo);
     repo.wait_until("D-1 failed", || repo.task_status("D-1") == "blocked");
-    look(&tools, &repo, "actions", &Page::serve(&repo, &["--allow-actions"]));
+    look(&tools, &repo, "actions", &Page::start(&repo, &["--allow-actions"]));
     run.wait();
     assert_eq!(repo.status()["status"], "paused");
     assert_eq!(repo.task_status("D-1"), "skipped");
@@ -147,7 +121,7 @@ fn a_page_without_permission_only_shows() {
     let Some(tools) = tools() else { return };
     let repo = asking();
     let run = run_until_asked(&repo);
-    let page = Page::serve(&repo, &[]);
+    let page = Page::start(&repo, &[]);
     look(&tools, &repo, "read_only", &page);
     look(&tools, &repo, "wrong_token", &page);
     assert_eq!(repo.task_status("B-1"), "blocked");
@@ -171,7 +145,7 @@ fn nothing_in_the_data_runs() {
                           "description": format!("{script}\n{image}") });
     repo.graph("x", &[with(task("B-1", 1, file, &asks), hostile), simple("C-1", 1, "c1")]);
     repo.run(&["run"]).code(3);
-    look(&tools, &repo, "hostile", &Page::serve(&repo, &["--allow-actions"]));
+    look(&tools, &repo, "hostile", &Page::start(&repo, &["--allow-actions"]));
 }
 
 #[test]
@@ -179,10 +153,10 @@ fn a_lost_connection_is_said() {
     let Some(tools) = tools() else { return };
     let repo = asking();
     let run = run_until_asked(&repo);
-    let mut page = Page::serve(&repo, &[]);
-    let mut case = start(&tools, &repo, "lost", &page.url);
+    let page = Page::start(&repo, &[]);
+    let mut case = start(&tools, &repo, "lost", &page);
     repo.wait_for(".gsd/specs/x/seen");
-    page.stop();
+    drop(page);
     assert!(case.wait().unwrap().success());
     repo.let_go("all");
     run.wait().code(3);
@@ -193,7 +167,7 @@ fn the_keys_work() {
     let Some(tools) = tools() else { return };
     let repo = asking();
     let run = run_until_asked(&repo);
-    look(&tools, &repo, "keys", &Page::serve(&repo, &[]));
+    look(&tools, &repo, "keys", &Page::start(&repo, &[]));
     repo.let_go("all");
     run.wait().code(3);
 }
@@ -208,5 +182,5 @@ fn a_thousand_tasks_are_few_elements() {
         with(simple(&format!("T-{n}"), n / 250 + 1, &format!("f{n}")), fields)
     };
     repo.graph("x", &(0..1_000).map(one).collect::<Vec<_>>());
-    look(&tools, &repo, "thousand", &Page::serve(&repo, &[]));
+    look(&tools, &repo, "thousand", &Page::start(&repo, &[]));
 }
