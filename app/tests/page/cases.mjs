@@ -23,6 +23,10 @@ const cases = {
       }
       await close(page);
     }
+  },
+
+  /** What the same run shows in words. */
+  async details() {
     const page = await open(`${url}#/x`);
     for (const text of ["running", "sqlite or postgres?", "mahabharatha retry -f x B-1", "C-1", "waits for it", "Level 2"]) await see(page, text);
     assert.match(await page.title(), /^\? x/);
@@ -32,7 +36,7 @@ const cases = {
     await page.click(".need .cp");
     assert.equal(await page.evaluate(() => navigator.clipboard.readText()), "mahabharatha retry -f x B-1 --note 'use '\\''sqlite'\\'' now'");
     assert.equal(await count(page, "[data-act]"), 0, "without permission there is no button");
-    await go(page, "#/x/task/A-1/diff", "+half");
+    await go(page, "#/x/task/A-1/diff", "half");
     assert.equal(await page.locator(".code .a pre").first().innerText(), "half");
     await see(page, "owned");
     await go(page, "#/nonsense", "nonsense");

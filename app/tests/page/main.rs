@@ -81,7 +81,9 @@ fn every_view_shows_the_run_and_is_accessible() {
     let Some(tools) = tools() else { return };
     let repo = asking();
     let run = run_until_asked(&repo);
-    look(&tools, &repo, "views", &Page::start(&repo, &[]));
+    let page = Page::start(&repo, &[]);
+    look(&tools, &repo, "details", &page);
+    look(&tools, &repo, "views", &page);
     repo.let_go("all");
     run.wait().code(3);
 }
