@@ -89,25 +89,28 @@ fn file(patch: &FilePatch, path: String, owned: &[OwnedPath], room: usize) -> Fi
     }
 }
 
+/// A hunk as git wrote it: its header, its first old and new line, and its lines with their kind.
+struct RawHunk {
+    header: String,
+    old: u64,
+    new: u64,
+    lines: Vec<(char, String)>,
+}
+
 /// Reads the hunks of one file's patch.
 fn hunks(patch: &str, language: Option<&Language>) -> Vec<Hunk> {
-    let mut hunks: Vec<(String, u64, u64, Vec<(char, String)>)> = Vec::new();
+    let mut hunks: Vec<RawHunk> = Vec::new();
     // A line break of a file may be `\r\n`, of which `\r` is content.
     for line in patch.split_terminator('\n') {
         let kind = line.chars().next().unwrap_or(' ');
-        match (kind, hunks.last_mut()) {
-            ('@', _) if let Some((old, new)) = starts(line) => hunks.push((escape(line), old, new, Vec::new())),
-            (' ' | '+' | '-', Some((.., lines))) => {
-                let text: String = line.chars().skip(1).take(MAX_LINE_CHARS).collect();
-                lines.push((kind, escape(&text)));
-            }
-            _ => {}
+        if let Some((old, new)) = starts(line) {
+            hunks.push(RawHunk { header: escape(line), old, new, lines: Vec::new() });
+        } else if let (' ' | '+' | '-', Some(hunk)) = (kind, hunks.last_mut()) {
+            let text: String = line.chars().skip(1).take(MAX_LINE_CHARS).collect();
+            hunk.lines.push((kind, escape(&text)));
         }
     }
-    let hunk = |(header, old, new, lines): (String, u64, u64, Vec<(char, String)>)| Hunk {
-        header,
-        lines: numbered(&lines, old, new, language),
-    };
+    let hunk = |raw: RawHunk| Hunk { header: raw.header, lines: numbered(&raw.lines, raw.old, raw.new, language) };
     hunks.into_iter().map(hunk).collect()
 }
 
@@ -208,7 +211,8 @@ mod tests {
             hunks[0].lines[2].parts,
             [part("kw", "let"), part("", " b = "), part("num in", "30"), part("", ";")]
         );
-        assert_eq!(hunks[1].lines[1].parts, [part("", "<U+202E>y␍")]);
+        let text: String = hunks[1].lines[1].parts.iter().map(|(_, text)| text.as_str()).collect();
+        assert_eq!(text, "<U+202E>y␍");
         assert_eq!((hunks[1].lines[0].old, hunks[1].lines[1].new), (Some(9), Some(14)));
     }
 

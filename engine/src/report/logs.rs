@@ -426,7 +426,7 @@ mod tests {
         let line = sample()[0].to_line().unwrap();
         let after = [b"\n", line.as_bytes()].concat();
         fs::write(workers.join("worker-0.jsonl"), &line).unwrap();
-        fs::File::create(workers.join("worker-1.jsonl")).unwrap().set_len(4 << 30).unwrap();
+        File::create(workers.join("worker-1.jsonl")).unwrap().set_len(4 << 30).unwrap();
         let status = std::process::Command::new("mkfifo").arg(workers.join("worker-2.jsonl")).status().unwrap();
         assert!(status.success());
         let outside = tempfile::NamedTempFile::new().unwrap();
