@@ -8,6 +8,7 @@ pub mod agents;
 pub mod claude_client;
 pub mod containers;
 pub mod messages_api;
+pub mod page;
 pub mod support;
 pub mod terminal;
 pub mod tmux;

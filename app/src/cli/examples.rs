@@ -31,6 +31,9 @@ pub const DIFF: &str = "Examples:
   mahabharatha diff TASK-001                              what the task changed, or has changed so far
   mahabharatha diff TASK-001 --attempt 1                  what its first attempt left
   mahabharatha diff --level 2 | git apply";
+pub const SERVE: &str = "Examples:
+  mahabharatha serve --open                               show all features in the browser
+  mahabharatha serve --port 8080 --allow-actions          and let the page retry, skip, grant, approve and stop";
 pub const SCALE: &str = "Examples:
   mahabharatha scale 2 -f login                           workers above the second finish their tasks first";
 pub const REVIEW: &str = "Examples:

@@ -19,6 +19,7 @@ const TOPICS: &[(&str, &str, &str)] = &[
     ("config", "every key of .mahabharatha/config.yaml", include_str!("../../../docs/config.md")),
     ("agents", "kinds of agents, and how they end", include_str!("../../../docs/agents.md")),
     ("screen", "`run`, `attach` and `status --watch` on a terminal", include_str!("../../../docs/screen.md")),
+    ("page", "`serve`: all features in a browser", include_str!("../../../docs/page.md")),
     ("runs", "`run --detach`, `attach`, `scale`, `pause`, approval", include_str!("../../../docs/runs.md")),
     ("steering", "answering agents, granting them files", include_str!("../../../docs/steering.md")),
     ("claude-code", "slash commands, hooks, task mode", include_str!("../../../docs/claude-code.md")),

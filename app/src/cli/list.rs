@@ -1,38 +1,20 @@
 //! `list`: lists all features of the project.
 
-use std::fs;
-use std::path::Path;
-
 use clap::Args;
-use jiff::Timestamp;
-use mahabharatha_core::graph::StartTree;
-use mahabharatha_core::ids::{Feature, Time};
-use mahabharatha_core::view::{PlannedView, Stamp, TaskView};
-use mahabharatha_engine::report::list::{Listed, list_text};
-use mahabharatha_engine::session::{self, control};
-use mahabharatha_engine::specs;
-use mahabharatha_setup::planning::{self, ApprovalStatus};
+use mahabharatha_engine::report::list::list_text;
+use mahabharatha_engine::session;
 use mahabharatha_sys::error::Result;
-use mahabharatha_sys::project::{Place, Project};
-use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::ui::Ui;
 
 use super::Global;
 use super::exit::ExitCode;
-use super::status::rules_to_show;
+use crate::observe::features;
 
 #[derive(Debug, Args)]
 pub struct ListArgs {}
 
 pub fn run(global: &Global, ui: &Ui, _args: &ListArgs) -> Result<ExitCode> {
-    let project = global.project()?;
-    let current = project.which_feature(None, std::env::var_os).ok();
-    let start = specs::start_tree(&project.git(), &project.head_commit()?)?;
-    let mut listed = Vec::new();
-    for feature in project.known_features() {
-        let is_current = current.as_ref() == Some(&feature);
-        listed.push(Listed { is_current, ..look(&project, feature, &start) });
-    }
+    let listed = features(&global.project()?)?;
     if ui.json() {
         let data = serde_json::json!({ "features": listed });
         ui.data(&(serde_json::to_string_pretty(&data).expect("a list has string keys only") + "\n"));
@@ -42,73 +24,4 @@ pub fn run(global: &Global, ui: &Ui, _args: &ListArgs) -> Result<ExitCode> {
         ui.painted(&list_text(&listed, session::now(), ui.columns(), ui.paint()));
     }
     Ok(ExitCode::Done)
-}
-
-/// Returns a feature's entry; if its files cannot be read, one with the reason.
-fn look(project: &Project, feature: Feature, start: &StartTree) -> Listed {
-    let place = Place::new(project.clone(), feature);
-    let listed = of_run(&place).and_then(|run| run.map_or_else(|| of_spec(&place, start), Ok));
-    listed.unwrap_or_else(|error| Listed {
-        feature: place.feature.to_string(),
-        status: "invalid",
-        problem: Some(error.message().to_string()),
-        ..Listed::default()
-    })
-}
-
-fn of_run(place: &Place) -> Result<Option<Listed>> {
-    let driven = control::is_at_work(place)?;
-    let Some(run) = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)? else { return Ok(None) };
-    let view = control::view(place, &run, driven)?;
-    Ok(Some(Listed {
-        created_at: Some(view.started_at),
-        updated_at: Some(view.updated_at),
-        problem: view.blockers.first().map(ToString::to_string),
-        ..counted(&view.feature, view.status, &view.tasks, view.cost)
-    }))
-}
-
-fn of_spec(place: &Place, start: &StartTree) -> Result<Listed> {
-    let planning = place.paths.planning_cost()?;
-    let (graph, problem) = match specs::find_design(&place.paths, start, rules_to_show(place))? {
-        specs::FoundDesign::Valid(graph) => (Some(graph), None),
-        specs::FoundDesign::Invalid(why) => (None, Some(why)),
-        specs::FoundDesign::Missing => (None, None),
-    };
-    let view = PlannedView::of(place.feature.as_str(), graph.as_deref(), planning);
-    let is_draft =
-        planning::approval_status(&place.project, &place.paths)? == ApprovalStatus::Missing && graph.is_none();
-    let status = match &problem {
-        Some(_) => "invalid",
-        None if is_draft => "empty",
-        None => view.status,
-    };
-    let times = written_at(place.paths.specs());
-    Ok(Listed {
-        created_at: times.iter().min().copied(),
-        updated_at: times.iter().max().copied(),
-        problem,
-        ..counted(&view.feature, status, &view.tasks, view.cost)
-    })
-}
-
-fn counted(feature: &str, status: &'static str, tasks: &[TaskView], cost: mahabharatha_core::cost::Cost) -> Listed {
-    let of = |status: &str| tasks.iter().filter(|task| task.status == status).count();
-    Listed {
-        feature: feature.to_string(),
-        status,
-        total: tasks.len(),
-        completed: of("completed"),
-        blocked: of("blocked"),
-        skipped: of("skipped"),
-        cost,
-        ..Listed::default()
-    }
-}
-
-/// Returns the modification times of a spec's files.
-fn written_at(specs: &Path) -> Vec<Stamp> {
-    let files = fs::read_dir(specs).into_iter().flatten().flatten();
-    let times = files.filter_map(|file| Timestamp::try_from(file.metadata().ok()?.modified().ok()?).ok());
-    times.map(|time| Stamp(Time(time.as_millisecond()))).collect()
 }

@@ -39,6 +39,7 @@ mod sandbox;
 mod scale;
 mod schema;
 mod selection;
+mod serve;
 mod skip;
 mod status;
 mod status_line;
@@ -137,6 +138,9 @@ enum Command {
     Diff(diff::DiffArgs),
     /// Follow a run that is going on in the background or in another terminal
     Attach(attach::AttachArgs),
+    /// Show all features in a browser: graph, timeline, tasks, diffs, live
+    #[command(after_help = examples::SERVE)]
+    Serve(serve::ServeArgs),
     /// Set the number of workers, also while the run is on
     Scale(scale::ScaleArgs),
     /// Pause a run: launch and merge nothing until `resume`; running agents finish
@@ -261,6 +265,7 @@ fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode>
         Command::Logs(args) => logs::run(global, ui, &args),
         Command::Diff(args) => diff::run(global, ui, &args),
         Command::Attach(args) => attach::run(global, ui, &args),
+        Command::Serve(args) => serve::run(global, ui, &args),
         Command::Scale(args) => scale::run(global, ui, &args),
         Command::Pause(args) => pause::pause(global, ui, &args),
         Command::Resume(args) => pause::resume(global, ui, &args),

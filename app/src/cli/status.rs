@@ -6,26 +6,19 @@ use std::time::Duration;
 use clap::Args;
 use mahabharatha_core::config::Isolation;
 use mahabharatha_core::cost::Cost;
-use mahabharatha_core::graph::Rules;
 use mahabharatha_core::ids::{Attempt, TaskId};
-use mahabharatha_core::run::Run;
-use mahabharatha_core::view::{Blocker, PlannedView, RunView};
+use mahabharatha_core::view::RunView;
 use mahabharatha_engine::claude::tasks::{self, TaskList};
 use mahabharatha_engine::containers;
-use mahabharatha_engine::report::extended;
-use mahabharatha_engine::report::gate_runs::GateRuns;
 use mahabharatha_engine::report::logs::{LogFilter, read_logs};
 use mahabharatha_engine::report::planned::planned_text;
-use mahabharatha_engine::report::running_gate::RunningGate;
-use mahabharatha_engine::report::status::{ContainerView, Details, ListView, Show, status_json, status_text};
+use mahabharatha_engine::report::status::{ContainerView, Details, Show, status_text};
 use mahabharatha_engine::report::text::cost_fact;
-use mahabharatha_engine::session::{self, control, live};
-use mahabharatha_engine::specs;
+use mahabharatha_engine::session;
 use mahabharatha_engine::worker::JobSpec;
 use mahabharatha_setup::planning::{self, ApprovalStatus};
-use mahabharatha_sys::error::{Error, Result, io};
+use mahabharatha_sys::error::{Result, io};
 use mahabharatha_sys::project::Place;
-use mahabharatha_sys::store::costs;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::store::tree;
 use mahabharatha_sys::store::watch::{self, Changes};
@@ -34,6 +27,7 @@ use serde_json::json;
 
 use super::exit::ExitCode;
 use super::{Global, on_screen, status_line};
+use crate::observe::{Feed, planned, run_json, setup_cost, task_list};
 use crate::screen::Purpose;
 
 /// Redraw interval for the durations on a screen.
@@ -105,104 +99,57 @@ struct Look {
 
 /// Returns the status. For a screen, the most important part is first, since a screen cuts off the end.
 fn look(place: &Place, ui: &Ui, watched: bool) -> Result<Look> {
-    // Read first: if the run is not driven, the state read below is final.
-    let driven = control::is_at_work(place)?;
-    let approval_status = planning::approval_status(&place.project, &place.paths)?;
-    let setup = costs::total(&place.project.setup_costs())?;
-    let Some(run) = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)? else {
-        return Ok(Look { text: not_run_yet(place, ui, approval_status, setup)?, driven: false });
+    let Some(mut feed) = Feed::find(place)? else {
+        return Ok(Look { text: not_run_yet(place, ui)?, driven: false });
     };
-    let view = control::view(place, &run, driven)?;
-    let doing = live::doing(&place.paths, &view);
-    let list = list(place, &view, &run, driven);
-    let now = session::now();
-    let gate = RunningGate::find(&place.paths)?.map(|gate| gate.progress(now));
+    let data = feed.read()?;
+    let (view, driven) = (&data.view, data.driven);
     if ui.json() {
-        let gates = GateRuns::default().read(&place.paths, gate.as_ref().map(|gate| &gate.running));
-        let mut status = status_json(&view, &doing, gate.as_ref(), &gates, list.as_ref());
-        if approval_status != ApprovalStatus::Missing {
-            status["requirements"] = json!(approval_status);
-        }
-        status["setup"] = json!(setup);
+        let mut status = run_json(place, feed.run(), &data)?;
         if ui.verbose() {
             status["worktree_bytes"] = json!(worktree_bytes(place, watched));
-            let containers = containers(place, &latest_jobs(place, &view), watched);
+            let containers = containers(place, &latest_jobs(place, view), watched);
             for (worker, shown) in view.workers.iter().zip(status["workers"].as_array_mut().into_iter().flatten()) {
                 shown["container"] = json!(containers.get(&worker.id));
             }
         }
         return Ok(Look { text: status.to_string(), driven });
     }
-    let details = ui.verbose().then(|| details(place, &view, watched)).transpose()?;
+    let details = ui.verbose().then(|| details(place, view, watched)).transpose()?;
+    let list = task_list(place, view, feed.run(), driven);
     let show = Show {
-        now,
+        now: session::now(),
         list: list.as_ref(),
-        doing: &doing,
-        gate: gate.as_ref(),
+        doing: &data.doing,
+        gate: data.gate.as_ref(),
         details: details.as_ref(),
         columns: ui.columns(),
         for_screen: watched && ui.has_screen(),
         paint: ui.paint(),
     };
-    let mut text = status_text(&view, show);
+    let mut text = status_text(view, show);
+    let approval_status = planning::approval_status(&place.project, &place.paths)?;
     if approval_status == ApprovalStatus::Changed {
         text.push_str(&format!("\nRequirements: {approval_status}.\n"));
     }
-    text.push_str(&setup_line(setup));
+    text.push_str(&setup_line(setup_cost(place)?));
     Ok(Look { text, driven })
 }
 
-/// Returns the rules by which a graph is shown: it is not called invalid because the configuration cannot be read.
-pub fn rules_to_show(place: &Place) -> Rules {
-    specs::load_config(&place.project).map_or(Rules::ACCEPTED, |config| config.graph_rules())
-}
-
 /// Formats a feature that is planned or designed; an error if nothing is known about it.
-fn not_run_yet(place: &Place, ui: &Ui, approval_status: ApprovalStatus, setup: Cost) -> Result<String> {
-    let planning = place.paths.planning_cost()?;
-    let start = specs::start_tree(&place.project.git(), &place.project.head_commit()?)?;
-    let design = specs::find_design(&place.paths, &start, rules_to_show(place))?;
-    let has_requirements = approval_status != ApprovalStatus::Missing;
-    let graph = match &design {
-        specs::FoundDesign::Valid(graph) => Some(&**graph),
-        specs::FoundDesign::Missing if !has_requirements && planning.is_zero() => return Err(control::no_run(place)),
-        _ => None,
-    };
-    let mut view = PlannedView::of(place.feature.as_str(), graph, planning);
-    if let specs::FoundDesign::Invalid(cause) = design {
-        let resolution = format!("`mahabharatha design {} --validate-only` lists every problem", place.feature);
-        let list = format!("mahabharatha design {} --validate-only", place.feature);
-        view.blockers.push(Blocker::new("design", "design", cause, resolution).commands([list]));
-    }
+fn not_run_yet(place: &Place, ui: &Ui) -> Result<String> {
+    let planned = planned(place)?;
     if ui.json() {
-        // Fields that the status of a run has too.
-        let mut status = extended(json!({ "level": null, "workers": [], "mismatches": [] }), view);
-        status["requirements"] = json!(has_requirements.then_some(approval_status));
-        status["setup"] = json!(setup);
-        return Ok(status.to_string());
+        return Ok(planned.to_json(place)?.to_string());
     }
-    let requirements = has_requirements.then(|| approval_status.to_string());
-    Ok(planned_text(&view, requirements.as_deref(), ui.columns(), ui.paint()) + &setup_line(setup))
+    let requirements = planned.requirements.map(|status| status.to_string());
+    let text = planned_text(&planned.view, requirements.as_deref(), ui.columns(), ui.paint());
+    Ok(text + &setup_line(setup_cost(place)?))
 }
 
 /// Formats the cost of `init --agent`, which belongs to no feature; empty if it was not used.
 fn setup_line(setup: Cost) -> String {
     cost_fact(setup).map(|cost| format!("\nSetting up the project (init --agent): {cost}.\n")).unwrap_or_default()
-}
-
-/// Returns the state of the feature's task list; `None` if there is none.
-fn list(place: &Place, view: &RunView, run: &Run, driven: bool) -> Option<ListView> {
-    let id = place.feature.to_string();
-    let trouble = |error: Error| ListView { id: id.clone(), trouble: Some(error.to_string()), ..ListView::default() };
-    let list = match tasks::list_of(&place.project, &place.feature)? {
-        Ok(list) => list,
-        Err(error) => return Some(trouble(error)),
-    };
-    let shown_instead = list.shown_instead();
-    Some(match list.mismatches(view, run.graph(), driven) {
-        Ok(mismatches) => ListView { id, mismatches, shown_instead, trouble: None },
-        Err(error) => ListView { shown_instead, ..trouble(error) },
-    })
 }
 
 /// Returns the job of each worker's latest attempt.

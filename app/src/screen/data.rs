@@ -1,46 +1,11 @@
-//! What the screen shows, read from a run.
+//! Signs of tasks and of the run as a whole.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-use mahabharatha_core::ids::Time;
-use mahabharatha_core::view::{Blocker, RunView, TaskView};
-use mahabharatha_engine::report::gate_runs::GateRunView;
-use mahabharatha_engine::report::running_gate::GateProgress;
-use mahabharatha_engine::report::status::Doing;
-use mahabharatha_engine::report::text::{attempt_took, worked};
+use mahabharatha_core::view::TaskView;
 
 use super::look::Sign;
-
-#[derive(Debug, Clone)]
-pub struct Data {
-    pub view: RunView,
-    /// What workers do now.
-    pub doing: BTreeMap<u32, Doing>,
-    /// The gate that runs now.
-    pub gate: Option<GateProgress>,
-    pub gates: Vec<GateRunView>,
-    /// Whether a process or a session drives the run.
-    pub driven: bool,
-    /// Place of each task in the view.
-    places: BTreeMap<String, usize>,
-}
+use crate::observe::Data;
 
 impl Data {
-    pub fn new(view: RunView, driven: bool) -> Data {
-        let places = view.tasks.iter().enumerate().map(|(index, task)| (task.id.to_string(), index)).collect();
-        Data { view, doing: BTreeMap::new(), gate: None, gates: Vec::new(), driven, places }
-    }
-
-    pub fn task(&self, id: &str) -> Option<&TaskView> {
-        self.places.get(id).map(|&index| &self.view.tasks[index])
-    }
-
-    /// Returns what the worker of a running task does.
-    pub fn doing(&self, task: &TaskView) -> Option<&Doing> {
-        if task.status == "in_progress" { self.doing.get(&task.worker?) } else { None }
-    }
-
     pub fn sign(&self, task: &TaskView) -> Sign {
         match task.status {
             "waiting" => Sign::Asks,
@@ -75,42 +40,5 @@ impl Data {
             _ if self.view.pause.is_some() => (Sign::Warning, "waiting"),
             _ => (Sign::Running, "running"),
         }
-    }
-
-    pub fn is_over(&self) -> bool {
-        !self.driven
-    }
-
-    pub fn elapsed(&self, now: Time) -> Duration {
-        if self.driven { self.view.elapsed_by(now) } else { self.view.elapsed }
-    }
-
-    /// Returns the time of the current attempt while it runs, else of all attempts.
-    pub fn time_of(&self, task: &TaskView, now: Time) -> Option<Duration> {
-        let latest = task.attempts.last()?;
-        let now = if self.driven { now } else { self.view.updated_at.0 };
-        Some(match latest.outcome {
-            "running" => attempt_took(&self.view, latest, now),
-            _ => worked(&self.view, task, now),
-        })
-    }
-
-    /// Returns the problem of a task.
-    pub fn problem_of(&self, task: &TaskView) -> Option<&Blocker> {
-        self.view.blockers.iter().find(|blocker| blocker.task.as_ref() == Some(&task.id))
-    }
-
-    pub fn completed(&self) -> usize {
-        self.view.levels.iter().map(|level| level.completed).sum()
-    }
-
-    pub fn running_workers(&self) -> usize {
-        self.view.workers.iter().filter(|worker| worker.status == "running").count()
-    }
-
-    /// Returns the tasks that a task waits for.
-    pub fn open_dependencies<'a>(&'a self, task: &'a TaskView) -> impl Iterator<Item = &'a str> {
-        let is_open = |id: &&str| self.task(id).is_some_and(|task| !matches!(task.status, "completed" | "skipped"));
-        task.dependencies.iter().map(|id| id.as_str()).filter(is_open)
     }
 }

@@ -1,6 +1,5 @@
 //! What an open task or gate shows beyond the run's view: spec, output, diff, log. Read on a thread of its own.
 
-use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
@@ -14,9 +13,8 @@ use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::{clean, escape, one_line};
 
 use super::state::Tab;
+use crate::observe::{OutputKind, OutputLine, TAIL_BYTES, output_lines};
 
-/// Bytes at the end of a log that are shown.
-const TAIL_BYTES: u64 = 512 << 10;
 /// Most lines of a diff that are shown.
 const MAX_DIFF_LINES: usize = 5_000;
 const MAX_LINE_CHARS: usize = 2_000;
@@ -86,22 +84,14 @@ fn of_task(place: &Place, task: &str, tab: Tab, attempt: Option<u32>) -> Result<
 }
 
 /// Returns what an agent said and did, and what its programs printed.
-fn output_of(record: &LogRecord) -> VecDeque<Piece> {
-    let text = clean(&record.message);
-    let lines = |tone: Tone, indent: &str| text.lines().map(|line| piece(tone, format!("{indent}{line}"))).collect();
-    match record.event.as_deref().unwrap_or_default() {
-        "text" | "finished" => lines(Tone::Plain, ""),
-        "tool_use" => lines(Tone::Strong, "  "),
-        "output" | "gate_output" => lines(Tone::Plain, ""),
-        "verification_output" => lines(Tone::Dim, "  │ "),
-        "verification" => lines(Tone::Strong, "verification: "),
-        "gate_started" => lines(Tone::Strong, "$ "),
-        "gate_ended" => lines(Tone::Strong, ""),
-        "usage" | "session" | "started" | "ended" | "agent_started" | "agent_ended" | "prompt" | "kept"
-        | "committed" => VecDeque::new(),
-        _ if record.level >= LogLevel::Warn => lines(Tone::Warn, "  "),
-        _ => VecDeque::new(),
-    }
+fn output_of(record: &LogRecord) -> impl Iterator<Item = Piece> + use<> {
+    output_lines(record).into_iter().map(|OutputLine { kind, text }| match kind {
+        OutputKind::Text | OutputKind::Output => piece(Tone::Plain, text),
+        OutputKind::Tool => piece(Tone::Strong, format!("  {text}")),
+        OutputKind::Check => piece(Tone::Strong, text),
+        OutputKind::CheckOutput => piece(Tone::Dim, format!("  │ {text}")),
+        OutputKind::Error => piece(Tone::Warn, format!("  {text}")),
+    })
 }
 
 /// Returns one line for an event; none for output, which has a page of its own.

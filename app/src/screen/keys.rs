@@ -3,10 +3,9 @@
 use mahabharatha_core::ids::TaskId;
 use mahabharatha_sys::ui::Key;
 
-use super::action::Action;
-use super::data::Data;
 use super::rows::{Fold, Item, Pick, rows};
 use super::state::{Page, Prompt, Scroll, State, Tab, TaskPage};
+use crate::observe::{Action, Data};
 
 /// What follows a key beyond another frame.
 #[derive(Debug, Clone, PartialEq)]

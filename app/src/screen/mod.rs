@@ -6,12 +6,10 @@
 //!     open task ─ detail ─────▶ Detail ─┘
 //! ```
 //!
-//! The screen only observes. Keys that change the run call the same functions as the commands (`action`).
+//! The screen only observes. Keys that change the run call the same functions as the commands (`observe/action`).
 
-mod action;
 mod data;
 mod detail;
-mod feed;
 mod keys;
 mod look;
 mod render;

@@ -1,8 +1,8 @@
 //! Which rows the list of tasks has, and in which order. Only rows that are visible are built.
 
-use super::data::Data;
 use super::look::Sign;
 use super::state::State;
+use crate::observe::Data;
 
 /// A row of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::observe::Data;
 use mahabharatha_core::config::{Config, Isolation};
 use mahabharatha_core::ids::{Feature, Level, Oid, TaskId, Time};
 use mahabharatha_core::run::event::{Candidate, FailCause, JobEnd, JobReport, Setup};
@@ -14,8 +15,6 @@ use mahabharatha_engine::report::gate_runs::GateRunView;
 use mahabharatha_engine::report::running_gate::{GateProgress, RunningGate};
 use mahabharatha_engine::report::status::Doing;
 use serde_json::{Value, json};
-
-use super::data::Data;
 
 /// 2026-01-26T10:30:00Z.
 pub const START: Time = Time(1_769_423_400_000);

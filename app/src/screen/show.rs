@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mahabharatha_core::run::End;
+use mahabharatha_engine::session::{self, control};
 use mahabharatha_engine::specs;
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Result};
@@ -13,14 +14,12 @@ use mahabharatha_sys::signals;
 use mahabharatha_sys::store::watch;
 use mahabharatha_sys::ui::{FullScreen, Input, leave_screen, next_input};
 
-use super::action::Action;
-use super::data::Data;
 use super::detail::{self, Detail, Wanted};
-use super::feed::{Feed, now};
 use super::keys::{self, Reaction};
 use super::look::Look;
 use super::render::{self, Frame};
 use super::state::{State, Tab};
+use crate::observe::{Action, Data, Feed};
 
 /// Interval at which clocks move.
 const TICK: Duration = Duration::from_secs(1);
@@ -81,7 +80,7 @@ pub fn show(place: &Place, look: Look, purpose: Purpose) -> Result<Left> {
     let (sender, news) = mpsc::channel();
     // Watch before the first look, so that no change is missed.
     watch_changes(place, &sender)?;
-    let mut feed = Feed::open(place)?;
+    let mut feed = Feed::find(place)?.ok_or_else(|| control::no_run(place))?;
     let data = feed.read()?;
     listen(&sender)?;
     let terminal = FullScreen::enter().map_err(Error::caused("cannot use the terminal"))?;
@@ -210,7 +209,7 @@ impl Screen<'_> {
             data: &self.data,
             state: &self.state,
             detail: self.detail.as_ref(),
-            now: now(),
+            now: session::now(),
             look: self.look,
             width: usize::from(width),
             height: usize::from(height),
@@ -221,7 +220,7 @@ impl Screen<'_> {
         let Screen { data, state, detail, look, terminal, .. } = self;
         terminal.draw(|buffer| {
             let (width, height) = (usize::from(buffer.area.width), usize::from(buffer.area.height));
-            let frame = Frame { data, state, detail: detail.as_ref(), now: now(), look: *look, width, height };
+            let frame = Frame { data, state, detail: detail.as_ref(), now: session::now(), look: *look, width, height };
             render::paint(&frame, buffer);
         })
     }

@@ -1,8 +1,7 @@
 //! What the user has chosen on the screen: selection, filter, open page, question that is asked.
 
-use super::action::Action;
-use super::data::Data;
 use super::rows::{Item, Pick, rows};
+use crate::observe::{Action, Data};
 
 #[derive(Debug, Clone, Default)]
 pub struct State {

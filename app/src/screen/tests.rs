@@ -6,8 +6,6 @@ use mahabharatha_sys::ui::Key;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::action::Action;
-use super::data::Data;
 use super::detail::{Detail, Piece, Tone, Wanted};
 use super::keys::{Reaction, paste, press};
 use super::look::Look;
@@ -15,6 +13,7 @@ use super::render::{self, Frame};
 use super::rows::Pick;
 use super::sample::{Sample, completed, midrun, task, thousand};
 use super::state::{Page, Scroll, State, Tab, TaskPage};
+use crate::observe::{Action, Data};
 
 const SIZES: [(u16, u16); 3] = [(120, 40), (80, 24), (50, 12)];
 

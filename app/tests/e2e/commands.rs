@@ -19,6 +19,7 @@ const COMMANDS: &[&str] = &[
     "diff",
     "attach",
     "scale",
+    "serve",
     "pause",
     "resume",
     "review",

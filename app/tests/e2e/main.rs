@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use mahabharatha_testing::{agents, support, terminal, tmux};
+use mahabharatha_testing::{agents, page, support, terminal, tmux};
 
 mod approval;
 mod attempts;
@@ -58,6 +58,8 @@ mod schema;
 mod screen;
 mod secrets;
 mod sequential;
+mod serve;
+mod serve_actions;
 mod shell;
 mod ship;
 mod specs;

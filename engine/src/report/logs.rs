@@ -1,7 +1,7 @@
 //! Reads the logs of workers, tasks and gates: one record per line, merged by time.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -154,33 +154,68 @@ impl Tail {
         let [workers, gates] = dirs.map(|dir| log_file::list(&dir));
         for path in workers?.into_iter().chain(gates?) {
             // A file that cannot be read now may be readable later.
-            let Ok(mut file) = bounded::open(&path) else { continue };
+            let Ok(file) = bounded::open(&path) else { continue };
             let found = file.metadata()?;
             let from = self.read.entry(found.ino()).or_default();
             if *from > found.len() {
                 // Another file that got the number of a removed one.
                 *from = 0;
             }
-            let skipped = found.len().saturating_sub(MAX_BYTES);
-            let mut in_line = skipped > *from;
-            *from = (*from).max(skipped);
-            file.seek(SeekFrom::Start(*from))?;
-            let mut reader = BufReader::new(file);
-            let mut line = Vec::new();
-            loop {
-                match bounded::read_line(&mut reader, MAX_LINE_BYTES, &mut line) {
-                    Ok(true) if in_line && line.ends_with(b"\n") => in_line = false,
-                    Ok(true) if line.ends_with(b"\n") => take_line(&line, &self.filter, &mut logs),
-                    // A line without a line break is still being written.
-                    Ok(_) => break,
-                    Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {}
-                    Err(error) => return Err(error),
-                }
-                *from += line.len() as u64;
-            }
+            read_from(file, from, MAX_BYTES, &self.filter, &mut logs)?;
         }
         logs.records.sort_by_key(|record| record.ts);
         Ok(logs)
+    }
+}
+
+/// Reads what was added to one log since the last call, from its last bytes on.
+pub struct LogTail {
+    log: PathBuf,
+    max_bytes: u64,
+    /// Bytes read so far.
+    pub read: u64,
+}
+
+impl LogTail {
+    pub fn new(log: PathBuf, max_bytes: u64) -> LogTail {
+        LogTail { log, max_bytes, read: 0 }
+    }
+
+    /// Returns the new records; none if the log cannot be read.
+    pub fn read_on(&mut self) -> Vec<LogRecord> {
+        let mut logs = Logs::default();
+        let mut read = || -> io::Result<()> {
+            let file = bounded::open(&self.log)?;
+            if self.read > file.metadata()?.len() {
+                // A new file, since the log was rotated.
+                self.read = 0;
+            }
+            read_from(file, &mut self.read, self.max_bytes, &LogFilter::default(), &mut logs)
+        };
+        // What was read before an error counts.
+        let _ = read();
+        logs.records
+    }
+}
+
+/// Reads the whole lines of a file from a place on, and moves it; at most the last `max_bytes`.
+fn read_from(mut file: File, from: &mut u64, max_bytes: u64, filter: &LogFilter, logs: &mut Logs) -> io::Result<()> {
+    let skipped = file.metadata()?.len().saturating_sub(max_bytes);
+    let mut in_line = skipped > *from;
+    *from = (*from).max(skipped);
+    file.seek(SeekFrom::Start(*from))?;
+    let mut reader = BufReader::new(file);
+    let mut line = Vec::new();
+    loop {
+        match bounded::read_line(&mut reader, MAX_LINE_BYTES, &mut line) {
+            Ok(true) if in_line && line.ends_with(b"\n") => in_line = false,
+            Ok(true) if line.ends_with(b"\n") => take_line(&line, filter, logs),
+            // A line without a line break is still being written.
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {}
+            Err(error) => return Err(error),
+        }
+        *from += line.len() as u64;
     }
 }
 
@@ -391,7 +426,7 @@ mod tests {
         let line = sample()[0].to_line().unwrap();
         let after = [b"\n", line.as_bytes()].concat();
         fs::write(workers.join("worker-0.jsonl"), &line).unwrap();
-        fs::File::create(workers.join("worker-1.jsonl")).unwrap().set_len(4 << 30).unwrap();
+        File::create(workers.join("worker-1.jsonl")).unwrap().set_len(4 << 30).unwrap();
         let status = std::process::Command::new("mkfifo").arg(workers.join("worker-2.jsonl")).status().unwrap();
         assert!(status.success());
         let outside = tempfile::NamedTempFile::new().unwrap();
@@ -445,6 +480,24 @@ mod tests {
         let records = vec![all[0].clone(), all[2].clone()];
         assert_eq!(tail.read_on().unwrap(), Logs { records, ..Logs::default() });
         assert_eq!(tail.read_on().unwrap(), Logs::default());
+    }
+
+    #[test]
+    fn the_tail_of_one_log_goes_on_where_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, all) = (dir.path().join("A.jsonl"), sample());
+        let lines: Vec<String> = all.iter().map(|record| record.to_line().unwrap()).collect();
+        let mut tail = LogTail::new(log.clone(), 1 << 20);
+        assert_eq!(tail.read_on(), []);
+        fs::write(&log, format!("{}{}", lines[0], &lines[1][..9])).unwrap();
+        assert_eq!((tail.read_on(), tail.read), (vec![all[0].clone()], lines[0].len() as u64));
+        fs::write(&log, lines[..2].concat()).unwrap();
+        assert_eq!(tail.read_on(), [all[1].clone()]);
+        fs::write(&log, &lines[2]).unwrap();
+        assert_eq!(tail.read_on(), [all[2].clone()], "rotated");
+        let mut end = LogTail::new(log.clone(), lines[3].len() as u64 + 5);
+        fs::write(&log, lines.concat()).unwrap();
+        assert_eq!(end.read_on(), [all[3].clone()]);
     }
 
     #[test]

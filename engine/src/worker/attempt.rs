@@ -15,6 +15,7 @@ use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::{Git, RefChange};
 use mahabharatha_sys::proc;
+use mahabharatha_sys::store::atomic::write_projected;
 
 use super::guard::{Guard, Planted};
 use super::job_spec::JobSpec;
@@ -26,7 +27,7 @@ use super::verify::{self, Verdict};
 use super::warmup::Warmup;
 use super::watch::{self, CancelSignal};
 use super::wip::{self, WipRef};
-use super::{FENCE, found, progress, prompt, redact, secrets, setup};
+use super::{FENCE, PROMPT, found, progress, prompt, redact, secrets, setup};
 use crate::agent::{AgentOutcome, Session};
 use crate::confinement;
 
@@ -163,6 +164,9 @@ impl<'a> Attempt<'a> {
         if !prompt.cut.is_empty() {
             self.log.info("prompt", &format!("left out for length: {}", prompt.cut.join(", ")));
         }
+        // Only for people who look at the attempt.
+        let shown = self.log.redactor().redacted(&prompt.text());
+        let _ = write_projected(&self.job_dir.join(PROMPT), shown.as_bytes());
         let warmup = Warmup::default();
         let session = Session {
             prompt: &prompt,

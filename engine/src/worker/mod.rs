@@ -62,6 +62,8 @@ pub use snapshot::{Running, Snapshot, snapshot};
 pub use start::{base_of_wip, occupant, occupants, save_leftovers};
 
 const RESULT: &str = "result.json";
+/// Name of the file in the job directory with the prompt that the agent got.
+pub const PROMPT: &str = "prompt.md";
 /// File in the job directory that fences the attempt: a worker that starts later exits without working.
 pub const FENCE: &str = "fence";
 /// File with the worker's process id.

@@ -4,7 +4,7 @@ use mahabharatha_core::view::LevelView;
 use ratatui::text::Line;
 
 use super::Frame;
-use crate::screen::data::Data;
+use crate::observe::Data;
 use crate::screen::look::Sign;
 use crate::screen::text::{Row, clock, number};
 

@@ -14,12 +14,12 @@ use mahabharatha_core::ids::Time;
 use ratatui::buffer::Buffer;
 use ratatui::text::Line;
 
-use super::data::Data;
 use super::detail::Detail;
 use super::keys::Room;
 use super::look::Look;
 use super::state::{Page, State};
 use super::text::Row;
+use crate::observe::Data;
 
 /// Smaller screens show one line.
 const MIN_WIDTH: usize = 40;

@@ -1,4 +1,4 @@
-//! What a key can do to a run: always what a command does too, and the command is shown before it is done.
+//! What a key of the screen or the page can do to a run: always what a command does too.
 
 use mahabharatha_core::ids::{Level, Oid, TaskId, WorkerId};
 use mahabharatha_core::run::effect::{Answer, GRACE_PERIOD};

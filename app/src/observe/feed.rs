@@ -1,7 +1,5 @@
 //! Reads a run as it goes on: the journal as far as it is new, the files of workers and gates.
 
-use jiff::Timestamp;
-use mahabharatha_core::ids::Time;
 use mahabharatha_core::run::Run;
 use mahabharatha_engine::report::gate_runs::GateRuns;
 use mahabharatha_engine::report::running_gate::RunningGate;
@@ -22,11 +20,12 @@ pub struct Feed {
 }
 
 impl Feed {
-    pub fn open(place: &Place) -> Result<Feed> {
+    /// Opens the feed of a run; none if there has been no run.
+    pub fn find(place: &Place) -> Result<Option<Feed>> {
         let bytes = length(place);
         let records = Journal::read(&place.paths.journal())?;
-        let run = session::rebuild(&place.paths, &records)?.ok_or_else(|| control::no_run(place))?;
-        Ok(Feed { place: place.clone(), run, seen: records.len(), bytes, gates: GateRuns::default() })
+        let feed = |run| Feed { place: place.clone(), run, seen: records.len(), bytes, gates: GateRuns::default() };
+        Ok(session::rebuild(&place.paths, &records)?.map(feed))
     }
 
     /// Returns the run as it is now.
@@ -72,7 +71,7 @@ impl Feed {
         data.doing = live::doing(&self.place.paths, &data.view);
         let running = RunningGate::find(&self.place.paths)?;
         data.gates = self.gates.read(&self.place.paths, running.as_ref());
-        data.gate = running.map(|gate| gate.progress(now()));
+        data.gate = running.map(|gate| gate.progress(session::now()));
         Ok(())
     }
 
@@ -84,8 +83,4 @@ impl Feed {
 
 fn length(place: &Place) -> u64 {
     std::fs::metadata(place.paths.journal()).map_or(0, |found| found.len())
-}
-
-pub fn now() -> Time {
-    Time(Timestamp::now().as_millisecond())
 }

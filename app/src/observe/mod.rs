@@ -1,0 +1,16 @@
+//! What the screen, the page and the reading commands share: a run as it goes on, a feature's status, and what a person can
+//! do to a run. It only looks on; actions go the way of the commands.
+
+mod action;
+mod data;
+mod features;
+mod feed;
+mod output;
+mod status;
+
+pub use action::Action;
+pub use data::Data;
+pub use features::features;
+pub use feed::Feed;
+pub use output::{OutputKind, OutputLine, TAIL_BYTES, output_lines};
+pub use status::{planned, run_json, setup_cost, task_list};

@@ -1,0 +1,93 @@
+//! A feature's status for programs, as `status --json` prints it and the page shows it.
+
+use mahabharatha_core::cost::Cost;
+use mahabharatha_core::graph::Rules;
+use mahabharatha_core::run::Run;
+use mahabharatha_core::view::{Blocker, PlannedView, RunView};
+use mahabharatha_engine::claude::tasks;
+use mahabharatha_engine::report::extended;
+use mahabharatha_engine::report::status::{self, ListView};
+use mahabharatha_engine::session::control;
+use mahabharatha_engine::specs;
+use mahabharatha_setup::planning::{self, ApprovalStatus};
+use mahabharatha_sys::error::{Error, Result};
+use mahabharatha_sys::project::Place;
+use mahabharatha_sys::store::costs;
+use serde_json::{Value, json};
+
+use super::data::Data;
+
+/// A feature that is planned or designed, but has not run yet.
+pub struct Planned {
+    pub view: PlannedView,
+    /// None if there are no requirements.
+    pub requirements: Option<ApprovalStatus>,
+}
+
+/// Returns the status of a run.
+pub fn run_json(place: &Place, run: &Run, data: &Data) -> Result<Value> {
+    let list = task_list(place, &data.view, run, data.driven);
+    let mut status = status::status_json(&data.view, &data.doing, data.gate.as_ref(), &data.gates, list.as_ref());
+    let approval = planning::approval_status(&place.project, &place.paths)?;
+    if approval != ApprovalStatus::Missing {
+        status["requirements"] = json!(approval);
+    }
+    status["setup"] = json!(setup_cost(place)?);
+    Ok(status)
+}
+
+/// Returns the cost of `init --agent`, which belongs to no feature.
+pub fn setup_cost(place: &Place) -> Result<Cost> {
+    costs::total(&place.project.setup_costs())
+}
+
+/// Reads a feature that has not run; an error if nothing is known about it.
+pub fn planned(place: &Place) -> Result<Planned> {
+    let approval = planning::approval_status(&place.project, &place.paths)?;
+    let cost = place.paths.planning_cost()?;
+    let start = specs::start_tree(&place.project.git(), &place.project.head_commit()?)?;
+    let design = specs::find_design(&place.paths, &start, rules_to_show(place))?;
+    let requirements = (approval != ApprovalStatus::Missing).then_some(approval);
+    let graph = match &design {
+        specs::FoundDesign::Valid(graph) => Some(&**graph),
+        specs::FoundDesign::Missing if requirements.is_none() && cost.is_zero() => return Err(control::no_run(place)),
+        _ => None,
+    };
+    let mut view = PlannedView::of(place.feature.as_str(), graph, cost);
+    if let specs::FoundDesign::Invalid(cause) = design {
+        let resolution = format!("`mahabharatha design {} --validate-only` lists every problem", place.feature);
+        let list = format!("mahabharatha design {} --validate-only", place.feature);
+        view.blockers.push(Blocker::new("design", "design", cause, resolution).commands([list]));
+    }
+    Ok(Planned { view, requirements })
+}
+
+impl Planned {
+    pub fn to_json(&self, place: &Place) -> Result<Value> {
+        // Fields that the status of a run has too.
+        let mut status = extended(json!({ "level": null, "workers": [], "mismatches": [] }), &self.view);
+        status["requirements"] = json!(self.requirements);
+        status["setup"] = json!(setup_cost(place)?);
+        Ok(status)
+    }
+}
+
+/// Returns the rules by which a graph is shown: it is not called invalid because the configuration cannot be read.
+pub fn rules_to_show(place: &Place) -> Rules {
+    specs::load_config(&place.project).map_or(Rules::ACCEPTED, |config| config.graph_rules())
+}
+
+/// Returns the state of the feature's task list; `None` if there is none.
+pub fn task_list(place: &Place, view: &RunView, run: &Run, driven: bool) -> Option<ListView> {
+    let id = place.feature.to_string();
+    let trouble = |error: Error| ListView { id: id.clone(), trouble: Some(error.to_string()), ..ListView::default() };
+    let list = match tasks::list_of(&place.project, &place.feature)? {
+        Ok(list) => list,
+        Err(error) => return Some(trouble(error)),
+    };
+    let shown_instead = list.shown_instead();
+    Some(match list.mismatches(view, run.graph(), driven) {
+        Ok(mismatches) => ListView { id, mismatches, shown_instead, trouble: None },
+        Err(error) => ListView { shown_instead, ..trouble(error) },
+    })
+}

@@ -1,0 +1,256 @@
+//! The features as they go on: one feed for each, which all its connections share.
+//!
+//! A feed waits for changes of the journal, of workers and of logs; it does not poll, except that a process which drives a run
+//! can vanish without a change.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mahabharatha_core::ids::{Feature, TaskId};
+use mahabharatha_core::run::Run;
+use mahabharatha_core::view::RunView;
+use mahabharatha_engine::session::control;
+use mahabharatha_sys::error::Result;
+use mahabharatha_sys::project::Place;
+use mahabharatha_sys::store::watch::{self as changes, Changes};
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::problem::Problem;
+use crate::observe::{Data, Feed, planned, run_json};
+
+/// Shortest time between two looks at a run.
+const MIN_INTERVAL: Duration = Duration::from_millis(250);
+/// Time after which a run that is driven is looked at without a change: a session's lease expires unseen.
+const MAX_INTERVAL: Duration = Duration::from_secs(10);
+
+/// All feeds that a connection has asked for. They stay, and rest while no connection wants them.
+#[derive(Default)]
+pub struct Hub {
+    feeds: Mutex<BTreeMap<Feature, Arc<Live>>>,
+}
+
+/// The feed of one feature.
+pub struct Live {
+    source: Mutex<Source>,
+    latest: watch::Sender<Arc<Snapshot>>,
+    /// Counts the looks, for those who follow a log.
+    looks: watch::Sender<u64>,
+}
+
+/// A feature's status at one moment.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// Number of the journal's latest event; 0 before a run.
+    pub seq: u64,
+    /// Grows with each snapshot of this feed.
+    pub version: u64,
+    /// The status without its tasks, as JSON.
+    head: String,
+    tasks: Vec<TaskText>,
+    /// Why the status cannot be read, as JSON.
+    pub problem: Option<String>,
+}
+
+/// A task of the status as JSON, and the version of the snapshot that it last changed with.
+#[derive(Debug, Clone)]
+struct TaskText {
+    text: Arc<str>,
+    changed: u64,
+}
+
+impl Snapshot {
+    /// Returns the status with the tasks that have changed since a version; with all of them if none is given.
+    pub fn since(&self, version: Option<u64>) -> String {
+        let is_new = |task: &&TaskText| version.is_none_or(|version| task.changed > version);
+        let tasks: Vec<&str> = self.tasks.iter().filter(is_new).map(|task| &*task.text).collect();
+        let rest = self.head.strip_prefix('{').unwrap_or_default();
+        format!("{{\"tasks\":[{}],{rest}", tasks.join(","))
+    }
+
+    /// Returns the next snapshot; none if it would be the same.
+    fn next(&self, mut status: Value) -> Option<Snapshot> {
+        let version = self.version + 1;
+        let tasks = status.as_object_mut().and_then(|status| status.remove("tasks")).unwrap_or_default();
+        let text = |(index, task): (usize, &Value)| {
+            let text = task.to_string();
+            match self.tasks.get(index).filter(|before| *before.text == text) {
+                Some(before) => before.clone(),
+                None => TaskText { text: text.into(), changed: version },
+            }
+        };
+        let tasks: Vec<TaskText> = tasks.as_array().into_iter().flatten().enumerate().map(text).collect();
+        let head = status.to_string();
+        let is_same = self.problem.is_none()
+            && head == self.head
+            && tasks.len() == self.tasks.len()
+            && tasks.iter().all(|task| task.changed != version);
+        let seq = status["seq"].as_u64().unwrap_or(0);
+        (!is_same).then_some(Snapshot { seq, version, head, tasks, problem: None })
+    }
+}
+
+/// What a feed reads from.
+struct Source {
+    place: Place,
+    /// None before the first run.
+    run: Option<(Feed, Data)>,
+}
+
+impl Source {
+    fn read(&mut self) -> Result<Value> {
+        match &mut self.run {
+            Some((feed, data)) => feed.refresh(data)?,
+            None => {
+                if let Some(mut feed) = Feed::find(&self.place)? {
+                    let data = feed.read()?;
+                    self.run = Some((feed, data));
+                }
+            }
+        }
+        match &self.run {
+            Some((feed, data)) => run_json(&self.place, feed.run(), data),
+            None => planned(&self.place)?.to_json(&self.place),
+        }
+    }
+}
+
+impl Hub {
+    /// Returns the feed of a feature. May block.
+    pub fn live(&self, place: &Place) -> Result<Arc<Live>> {
+        let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(live) = feeds.get(&place.feature) {
+            return Ok(Arc::clone(live));
+        }
+        let live = Live::start(place)?;
+        feeds.insert(place.feature.clone(), Arc::clone(&live));
+        Ok(live)
+    }
+}
+
+impl Live {
+    fn start(place: &Place) -> Result<Arc<Live>> {
+        let is_driven = control::is_at_work(place)?;
+        // Watch before the first look, so that no change is missed.
+        let changes = changes::feature_changes(place.paths.dir())?;
+        let live = Arc::new(Live {
+            source: Mutex::new(Source { place: place.clone(), run: None }),
+            latest: watch::Sender::default(),
+            looks: watch::Sender::default(),
+        });
+        let (place, feed) = (place.clone(), Arc::clone(&live));
+        thread::spawn(move || feed.follow(&place, changes, is_driven));
+        Ok(live)
+    }
+
+    /// Looks at each change, as long as the program runs.
+    fn follow(&self, place: &Place, mut changes: Changes, mut was_driven: bool) {
+        // Directories that appear late, or are removed and made again.
+        let logs = ["tasks", "gates"].map(|dir| place.paths.logs().join(dir));
+        let watched = [logs.to_vec(), vec![place.paths.dir().join("slots"), place.paths.specs().to_owned()]].concat();
+        loop {
+            let is_driven = control::is_at_work(place).unwrap_or(was_driven);
+            if is_driven && !was_driven {
+                // Another process: only a new watch sees it exit.
+                changes = changes::feature_changes(place.paths.dir()).unwrap_or(changes);
+            }
+            was_driven = is_driven;
+            watched.iter().for_each(|dir| changes.watch_also(dir));
+            let looked = Instant::now();
+            if self.latest.receiver_count() > 0 {
+                self.look();
+            }
+            self.looks.send_modify(|looks| *looks += 1);
+            changes.wait(is_driven.then_some(MAX_INTERVAL));
+            thread::sleep(MIN_INTERVAL.saturating_sub(looked.elapsed()));
+        }
+    }
+
+    /// Reads the status, and hands it to the connections if it has changed.
+    fn look(&self) {
+        let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = Arc::clone(&self.latest.borrow());
+        let next = match source.read() {
+            Ok(status) => before.next(status),
+            Err(error) => {
+                let problem =
+                    Some(Problem::from(error).to_json()).filter(|problem| before.problem.as_ref() != Some(problem));
+                // Read from the start the next time: what was read before may be what is wrong.
+                source.run = None;
+                problem.map(|problem| Snapshot {
+                    version: before.version + 1,
+                    problem: Some(problem),
+                    ..Snapshot::default()
+                })
+            }
+        };
+        if let Some(next) = next {
+            self.latest.send_replace(Arc::new(next));
+        }
+    }
+
+    /// Returns the snapshots from now on; the first is up to date. May block.
+    pub fn subscribe(&self) -> watch::Receiver<Arc<Snapshot>> {
+        let receiver = self.latest.subscribe();
+        // While others are connected, the feed is up to date.
+        if self.latest.receiver_count() == 1 || receiver.borrow().version == 0 {
+            self.look();
+        }
+        receiver
+    }
+
+    /// Returns the latest status. May block.
+    pub fn now(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.subscribe().borrow())
+    }
+
+    /// Returns a receiver that changes with each look at the run and its logs.
+    pub fn looks(&self) -> watch::Receiver<u64> {
+        self.looks.subscribe()
+    }
+
+    /// Reads from the run as it is now; none if there has been no run. May block.
+    pub fn with_run<T>(&self, read: impl FnOnce(&Run, &RunView) -> T) -> Option<T> {
+        self.now();
+        let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        source.run.as_ref().map(|(feed, data)| read(feed.run(), &data.view))
+    }
+
+    /// Tells whether nothing more comes of an attempt, by the latest look.
+    pub fn is_over(&self, task: &TaskId, attempt: u32) -> bool {
+        let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((_, data)) = &source.run else { return true };
+        let record = data.task(task.as_str()).and_then(|task| task.attempts.iter().find(|one| one.attempt == attempt));
+        let works = |id: u32| data.view.workers.iter().any(|worker| worker.id == id && worker.status == "running");
+        record.is_none_or(|record| record.outcome != "running" || !data.driven && !works(record.worker))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parsed(text: &str) -> Value {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_snapshot_tells_what_has_changed_since_another() {
+        let status = |cost: u64, b: &str| json!({ "seq": 7, "tasks": [{ "id": "A" }, { "id": b }], "cost": cost });
+        let first = Snapshot::default().next(status(1, "B")).unwrap();
+        assert_eq!(parsed(&first.since(None)), status(1, "B"));
+        assert_eq!(parsed(&first.since(Some(first.version))), json!({ "seq": 7, "tasks": [], "cost": 1 }));
+        assert!(first.next(status(1, "B")).is_none());
+        let second = first.next(status(2, "B")).unwrap();
+        let third = second.next(status(2, "C")).unwrap();
+        for seen in [first.version, second.version] {
+            assert_eq!(parsed(&third.since(Some(seen)))["tasks"], json!([{ "id": "C" }]));
+        }
+        let shorter = third.next(json!({ "seq": 8, "tasks": [{ "id": "A" }], "cost": 2 })).unwrap();
+        assert_eq!(parsed(&shorter.since(None))["tasks"], json!([{ "id": "A" }]));
+    }
+}

@@ -1,0 +1,350 @@
+//! The page's server: who is let in, what it tells, live, with many connections, and how it ends.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::agents::{doing, held};
+use crate::page::Page;
+use crate::support::{Repo, simple, task, with};
+
+const HOSTILE: &str = "</script><script>alert(1)</script><!-- <img src=x onerror=alert(2)>";
+
+/// A feature whose run is completed.
+fn completed() -> Repo {
+    let repo = Repo::new();
+    repo.graph("x", &[with(simple("A-1", 1, "src/a.rs"), json!({ "title": HOSTILE })), simple("B-1", 2, "b1")]);
+    repo.commit("a spec");
+    repo.run(&["run"]).code(0);
+    repo
+}
+
+/// Methods and addresses of each kind.
+fn addresses(page: &Page) -> Vec<(&'static str, String)> {
+    let get = ["", "app.css", "app.js", "api/features", "api/features/x/status", "api/features/x/events", "nowhere"];
+    let get = get.into_iter().map(|path| ("GET", page.path(path)));
+    get.chain([("POST", page.path("api/features/x/actions"))]).collect()
+}
+
+#[test]
+fn strangers_are_told_nothing() {
+    let repo = completed();
+    let page = Page::start(&repo, &["--allow-actions"]);
+    let (host, other) = (page.host(), "f".repeat(32));
+    let origin = format!("http://{host}");
+    let evil = format!("evil.example:{}", page.port);
+    for (method, path) in addresses(&page) {
+        let elsewhere = path.replace(&page.token, &other);
+        let without = path.replace(&format!("/{}", page.token), "");
+        let strange: [(&str, &[(&str, &str)]); 9] = [
+            (&elsewhere, &[("Host", &host)]),
+            (&without, &[("Host", &host)]),
+            (&path, &[]),
+            (&path, &[("Host", &evil)]),
+            (&path, &[("Host", "127.0.0.1")]),
+            (&path, &[("Host", &host), ("Host", &evil)]),
+            (&path, &[("Host", &host), ("Origin", "http://evil.example")]),
+            (&path, &[("Host", &host), ("Origin", "null")]),
+            (&path, &[("Host", &host), ("Origin", &origin), ("Origin", "http://evil.example")]),
+        ];
+        for (path, headers) in strange {
+            let json = [headers, &[("Content-Type", "application/json")]].concat();
+            let answer = page.request(method, path, &json, r#"{"action":"stop"}"#);
+            // The server refuses a request without or with two hosts before it is ours.
+            assert!(matches!(answer.status, 400 | 403), "{method} {path} {headers:?}: {}", answer.status);
+            assert!(answer.body.lines().count() <= 1 && !answer.body.contains("A-1"), "{}", answer.body);
+            assert!(!answer.body.contains(&page.token), "{}", answer.body);
+        }
+    }
+    assert_eq!(page.get("").status, 200);
+}
+
+#[test]
+fn every_answer_has_the_headers_that_keep_it_in() {
+    let repo = completed();
+    let page = Page::start(&repo, &[]);
+    let answers = [
+        page.get(""),
+        page.get("app.js"),
+        page.get("api/features"),
+        page.get("nowhere"),
+        page.get("api/features/y/status"),
+    ];
+    let refused = page.request("GET", "/", &[("Host", &page.host())], "");
+    let wrong_method = page.request("DELETE", &page.path("api/features"), &[("Host", &page.host())], "");
+    assert_eq!((refused.status, wrong_method.status), (403, 405));
+    for answer in answers.iter().chain([&refused, &wrong_method]) {
+        for (name, value) in [
+            ("x-content-type-options", "nosniff"),
+            ("referrer-policy", "no-referrer"),
+            ("cache-control", "no-store"),
+            ("cross-origin-opener-policy", "same-origin"),
+            ("cross-origin-resource-policy", "same-origin"),
+        ] {
+            assert_eq!(answer.header(name), Some(value), "{name} of {}", answer.body);
+        }
+        let policy = answer.header("content-security-policy").unwrap();
+        for part in [
+            "default-src 'none'",
+            "script-src 'self'",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+        ] {
+            assert!(policy.contains(part), "{policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{policy}");
+    }
+    for (path, kind) in [
+        ("", "text/html"),
+        ("app.css", "text/css"),
+        ("app.js", "text/javascript"),
+        ("api/features", "application/json"),
+    ] {
+        assert!(page.get(path).header("content-type").unwrap().starts_with(kind), "{path}");
+    }
+}
+
+#[test]
+fn the_page_begins_with_the_status_and_hostile_text_stays_data() {
+    let repo = completed();
+    let page = Page::start(&repo, &[]);
+    let html = page.get("").body;
+    let open = "<script type=\"application/json\" id=\"first\">";
+    let (_, first) = html.split_once(open).unwrap();
+    let (first, rest) = first.split_once("</script>").unwrap();
+    assert!(!first.contains('<') && !rest.contains("alert"), "{html}");
+    let first: Value = serde_json::from_str(first).unwrap();
+    assert_eq!(first["actions"], false);
+    assert_eq!(first["features"], repo.run(&["list", "--json"]).json());
+    assert_eq!(first["status"], repo.status());
+    assert_eq!(first["status"]["tasks"][0]["title"], HOSTILE);
+}
+
+#[test]
+fn it_tells_what_the_commands_tell() {
+    let repo = completed();
+    repo.write("src/a.rs", "fn a() {}\n");
+    repo.graph("planned", &[simple("P-1", 1, "p")]);
+    let page = Page::start(&repo, &[]);
+    assert_eq!(page.json("api/features"), repo.run(&["list", "--json"]).json());
+    for feature in ["x", "planned"] {
+        let status = repo.run(&["status", feature, "--json"]).json();
+        assert_eq!(page.json(&format!("api/features/{feature}/status")), status);
+        let file: Value = serde_json::from_str(&repo.read(&format!(".gsd/specs/{feature}/task-graph.json"))).unwrap();
+        let graph = page.json(&format!("api/features/{feature}/graph"));
+        let ids = |tasks: &Value| tasks.as_array().unwrap().iter().map(|task| task["id"].clone()).collect::<Vec<_>>();
+        assert_eq!(ids(&graph["tasks"]), ids(&file["tasks"]));
+        assert_eq!(graph["tasks"][0]["verification"]["command"], file["tasks"][0]["verification"]["command"]);
+    }
+    let detail = page.json("api/features/x/tasks/A-1");
+    assert_eq!(detail["task"], repo.run(&["status", "x", "--json"]).json()["tasks"][0]);
+    assert_eq!(detail["spec"]["title"], HOSTILE);
+    assert_eq!(detail["verification"]["command"], "test -e 'src/a.rs'");
+    assert!(detail["verification"]["output"].as_str().unwrap().contains("passed"), "{detail}");
+    let lines = page.json("api/features/x/log?task=A-1")["lines"].clone();
+    let printed = repo.run(&["logs", "x", "--task", "A-1", "--json"]).stdout;
+    let printed: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines, json!(printed));
+    assert_eq!(page.json("api/features/x/report")["text"], repo.read(".gsd/specs/x/COMPLETION.md"));
+    assert_eq!(page.json("api/features/planned/report")["text"], Value::Null);
+    assert_eq!(page.get("api/features/planned/tasks/P-1").json()["code"], "no_run");
+}
+
+#[test]
+fn a_diff_has_classes_and_says_what_is_owned() {
+    let repo = Repo::new();
+    repo.write("src/a.rs", "fn a() { one() }\n");
+    repo.write("long.txt", &"line\n".repeat(10));
+    repo.commit("code");
+    let script = "echo 'fn a() { two() }' > src/a.rs; echo x > stray; seq 3000 > long.txt; printf '\\0\\1' > raw";
+    let owned = json!({ "create": ["raw"], "modify": ["src/a.rs", "long.txt"], "read": [] });
+    let asks = format!("{script}; echo 'which?'; exit 3");
+    repo.config("agent: command\nretry: { max_attempts: 1 }\n");
+    repo.graph("x", &[with(task("A-1", 1, "raw", &asks), json!({ "files": owned }))]);
+    repo.run(&["run"]).code(3);
+    let page = Page::start(&repo, &[]);
+    let diff = page.json("api/features/x/tasks/A-1/diff?attempt=1");
+    let file = |path: &str| diff["files"].as_array().unwrap().iter().find(|file| file["path"] == path).unwrap();
+    let code = file("src/a.rs");
+    assert_eq!((&code["owned"], &code["status"], &code["added"]), (&json!(true), &json!("modified"), &json!(1)));
+    let lines = &code["hunks"][0]["lines"];
+    assert_eq!(
+        lines[1],
+        json!({ "kind": "+", "old": null, "new": 1, "parts": [["kw", "fn"], ["", " a() { "], ["in", "two"], ["", "() }"]] })
+    );
+    assert_eq!((&file("stray")["owned"], &file("stray")["status"]), (&json!(false), &json!("added")));
+    assert_eq!((&file("raw")["binary"], &file("raw")["hunks"]), (&json!(true), &json!([])));
+    assert_eq!((&file("long.txt")["folded"], &file("long.txt")["hunks"]), (&json!(true), &json!([])));
+    let one = page.json("api/features/x/tasks/A-1/diff?attempt=1&file=long.txt");
+    assert_eq!((one["files"].as_array().unwrap().len(), &one["files"][0]["folded"]), (1, &json!(false)));
+    assert!(one["files"][0]["hunks"][0]["lines"].as_array().unwrap().len() > 3_000);
+}
+
+#[test]
+fn a_run_is_followed_live_and_a_lost_connection_catches_up() {
+    let repo = Repo::new();
+    repo.graph("x", &[held("A-1", 1, "a1"), held("A-2", 1, "a2"), simple("B-1", 2, "b1")]);
+    let page = Page::start(&repo, &[]);
+    // Before the run there is a plan.
+    let mut events = page.events("api/features/x/events", None);
+    let first = events.next().unwrap();
+    assert_eq!((first.event.as_str(), first.id.as_str()), ("status", "0"));
+    assert_eq!((&first.json()["status"], first.json()["tasks"].as_array().unwrap().len()), (&json!("designed"), 3));
+    let run = repo.run_until_up(&["A-1", "A-2"]);
+    let is = |event: &Value, task: &str, status: &str| {
+        event["tasks"].as_array().unwrap().iter().any(|known| known["id"] == task && known["status"] == status)
+    };
+    let running = events.by_ref().find(|event| is(&event.json(), "A-1", "in_progress")).unwrap();
+    assert!(!is(&running.json(), "B-1", "completed"));
+    repo.let_go("A-1");
+    let done = events.by_ref().find(|event| is(&event.json(), "A-1", "completed")).unwrap();
+    assert!(!is(&done.json(), "B-1", "pending"), "a task that did not change is not sent again: {done:?}");
+    drop(events);
+    repo.let_go("all");
+    let mut again = page.events("api/features/x/events", Some(&running.id));
+    let missed = again.next().unwrap();
+    assert_eq!(missed.json()["tasks"].as_array().unwrap().len(), 3, "{missed:?}");
+    let is_end = |event: &Value| event["status"] == "completed";
+    let end = if is_end(&missed.json()) { missed } else { again.find(|event| is_end(&event.json())).unwrap() };
+    run.wait().code(0);
+    let seq = page.json("api/features/x/status")["seq"].to_string();
+    let mut current = page.events("api/features/x/events", Some(&seq));
+    let nothing = current.next().unwrap();
+    assert_eq!((&nothing.json()["tasks"], &nothing.id), (&json!([]), &seq));
+    assert!(end.id.parse::<u64>().unwrap() <= seq.parse().unwrap());
+}
+
+#[test]
+fn the_output_of_an_agent_comes_as_it_is_said() {
+    let repo = Repo::new();
+    let script = format!("echo first words; {}; echo last words; echo A-1 > a1", crate::agents::wait("A-1"));
+    repo.graph("x", &[doing("A-1", 1, "a1", &script)]);
+    let page = Page::start(&repo, &[]);
+    let run = repo.run_until_up(&["A-1"]);
+    let mut output = page.events("api/features/x/tasks/A-1/output", None);
+    let lines = |event: &crate::page::Event| event.json().as_array().unwrap().clone();
+    let mut said = Vec::new();
+    let mut until = |text: &str| {
+        while !said.iter().any(|line: &Value| line["text"] == text) {
+            let event = output.next().unwrap();
+            assert_eq!(event.event, "lines");
+            said.extend(lines(&event));
+        }
+    };
+    until("first words");
+    assert!(page.get("api/features/x/tasks/A-1").json()["prompt"].as_str().unwrap().contains("A-1"));
+    repo.let_go("all");
+    until("last words");
+    let rest: Vec<crate::page::Event> = output.collect();
+    let end = rest.last().unwrap();
+    assert_eq!((end.event.as_str(), end.data.as_str()), ("end", "{}"));
+    assert_eq!(said.iter().filter(|line| line["text"] == "first words").count(), 1, "{said:?}");
+    run.wait().code(0);
+    // A browser that connects again is told to leave it.
+    let path = page.path("api/features/x/tasks/A-1/output");
+    let answer = page.request("GET", &path, &[("Host", &page.host()), ("Last-Event-ID", &end.id)], "");
+    assert_eq!(answer.status, 204);
+}
+
+#[test]
+fn two_hundred_connections_are_served_and_end_with_the_server() {
+    let repo = Repo::new();
+    repo.graph("x", &[held("A-1", 1, "a1")]);
+    let run = repo.run_until_up(&["A-1"]);
+    let page = Page::start(&repo, &[]);
+    let mut open: Vec<_> = (0..200).map(|_| page.events("api/features/x/events", None)).collect();
+    for events in &mut open {
+        assert_eq!(events.next().unwrap().json()["tasks"][0]["id"], "A-1");
+    }
+    assert_eq!(page.json("api/features/x/status")["status"], "running");
+    repo.let_go("all");
+    run.wait().code(0);
+    for events in &mut open {
+        assert!(events.any(|event| event.json()["status"] == "completed"));
+    }
+    // One watch and one thread for all of them.
+    let threads = fs::read_dir(format!("/proc/{}/task", page.pid())).unwrap().count();
+    assert!(threads < 25, "{threads} threads");
+    assert_eq!(page.end_by("TERM"), Some(130));
+    assert!(open.iter_mut().all(|events| events.next().is_none()));
+}
+
+#[test]
+fn names_that_lead_elsewhere_lead_nowhere() {
+    let repo = completed();
+    repo.write(".gsd/secret", "hidden");
+    let page = Page::start(&repo, &[]);
+    for name in
+        ["y", "..", "%2e%2e", "..%2f..", "..%2fx", "x%2f..%2fx", "x%00", "%ff", "X", "-x", "a b", &"a".repeat(300)]
+    {
+        let name = name.replace(' ', "%20");
+        for rest in ["status", "graph", "events", "log", "report", "tasks/A-1", "tasks/A-1/output", "tasks/A-1/diff"] {
+            let answer = page.get(&format!("api/features/{name}/{rest}"));
+            assert_eq!(answer.status, 404, "{name}/{rest}: {}", answer.body);
+            assert!(answer.json()["message"].is_string(), "{}", answer.body);
+        }
+        for rest in ["", "/output", "/diff"] {
+            let answer = page.get(&format!("api/features/x/tasks/{name}{rest}"));
+            assert_eq!(answer.status, 404, "x/tasks/{name}{rest}: {}", answer.body);
+        }
+        let answer = page.get(&format!("api/features/x/log?task={name}"));
+        assert!(matches!(answer.status, 400 | 404), "log of {name}: {}", answer.status);
+    }
+    assert_eq!(page.get("api/features/y/status").json()["code"], "unknown_feature");
+    let unknown = page.get("api/features/x/tasks/A-2").json();
+    assert_eq!(unknown["code"], "unknown_task");
+    assert!(unknown["hint"].as_str().unwrap().contains("A-1"), "{unknown}");
+    for file in ["../../.gsd/secret", "..%2f..%2f.gsd%2fsecret", "/etc/passwd", "%2fetc%2fpasswd"] {
+        let diff = page.json(&format!("api/features/x/tasks/A-1/diff?file={file}"));
+        assert_eq!(diff["files"], json!([]), "{file}");
+    }
+    assert_eq!(page.get("api/features/x/tasks/A-1?attempt=x").status, 400);
+    assert_eq!(page.get("app.js/../../../.gsd/secret").status, 404);
+}
+
+#[test]
+fn it_listens_on_loopback_only() {
+    let repo = Repo::new();
+    let page = Page::start(&repo, &[]);
+    let port = format!(":{:04X}", page.port);
+    let listening = |file: &str| -> BTreeSet<String> {
+        let sockets = fs::read_to_string(file).unwrap_or_default();
+        let fields = sockets.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+        fields
+            .filter(|fields| fields[3] == "0A" && fields[1].ends_with(&port))
+            .map(|fields| fields[1].to_string())
+            .collect()
+    };
+    assert_eq!(listening("/proc/net/tcp"), [format!("0100007F{port}")].into());
+    assert_eq!(listening("/proc/net/tcp6"), BTreeSet::new());
+}
+
+#[test]
+fn it_says_what_keeps_it_from_starting_and_works_without_features() {
+    let repo = Repo::new();
+    let page = Page::start(&repo, &[]);
+    assert_eq!(page.json("api/features"), json!({ "features": [] }));
+    assert!(page.get("").body.contains("\"status\":null"));
+    let port = page.port.to_string();
+    let taken = repo.run(&["serve", "--port", &port]).code(1);
+    taken.says(&format!("cannot listen on 127.0.0.1:{port}")).says("leave out --port");
+    let nowhere = Repo::empty();
+    nowhere.run(&["serve"]).code(7).says("not in a git repository").says("git init");
+    assert_eq!(page.end_by("INT"), Some(130));
+}
+
+#[test]
+fn the_browser_is_started_without_a_shell() {
+    let repo = Repo::new();
+    repo.program("browser", "printf '%s' \"$1\" > \"$HOME/opened.tmp\"; mv \"$HOME/opened.tmp\" \"$HOME/opened\"");
+    let browser = repo.join("browser").display().to_string();
+    let repo = repo.with_env("BROWSER", &browser);
+    let page = Page::start(&repo, &["--open"]);
+    let opened = repo.home().join("opened");
+    repo.wait_until("the browser", || opened.exists());
+    let url = format!("http://{}/{}/", page.host(), page.token);
+    assert_eq!(fs::read_to_string(opened).unwrap(), url);
+    assert_eq!(page.end_by("TERM"), Some(130));
+}
