@@ -10,7 +10,7 @@ use mahabharatha_engine::report::running_gate::GateProgress;
 use mahabharatha_engine::report::status::Doing;
 use mahabharatha_engine::report::text::{attempt_took, worked};
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Data {
     pub view: RunView,
     /// What workers do now.

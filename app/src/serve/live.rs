@@ -97,10 +97,13 @@ struct Source {
     place: Place,
     /// None before the first run.
     run: Option<(Feed, Data)>,
+    /// What the latest status was made of, and when.
+    made_of: Option<(Data, Instant)>,
 }
 
 impl Source {
-    fn read(&mut self) -> Result<Value> {
+    /// Returns the status; none if it was made of the same a short while ago, since it takes time to make.
+    fn read(&mut self) -> Result<Option<Value>> {
         match &mut self.run {
             Some((feed, data)) => feed.refresh(data)?,
             None => {
@@ -110,10 +113,13 @@ impl Source {
                 }
             }
         }
-        match &self.run {
-            Some((feed, data)) => run_json(&self.place, feed.run(), data),
-            None => planned(&self.place)?.to_json(&self.place),
+        let Some((feed, data)) = &self.run else { return planned(&self.place)?.to_json(&self.place).map(Some) };
+        if self.made_of.as_ref().is_some_and(|(known, at)| known == data && at.elapsed() < MAX_INTERVAL) {
+            return Ok(None);
         }
+        let status = run_json(&self.place, feed.run(), data)?;
+        self.made_of = Some((data.clone(), Instant::now()));
+        Ok(Some(status))
     }
 }
 
@@ -136,7 +142,7 @@ impl Live {
         // Watch before the first look, so that no change is missed.
         let changes = changes::feature_changes(place.paths.dir())?;
         let live = Arc::new(Live {
-            source: Mutex::new(Source { place: place.clone(), run: None }),
+            source: Mutex::new(Source { place: place.clone(), run: None, made_of: None }),
             latest: watch::Sender::default(),
             looks: watch::Sender::default(),
         });
@@ -173,12 +179,12 @@ impl Live {
         let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         let before = Arc::clone(&self.latest.borrow());
         let next = match source.read() {
-            Ok(status) => before.next(status),
+            Ok(status) => status.and_then(|status| before.next(status)),
             Err(error) => {
                 let problem =
                     Some(Problem::from(error).to_json()).filter(|problem| before.problem.as_ref() != Some(problem));
                 // Read from the start the next time: what was read before may be what is wrong.
-                source.run = None;
+                (source.run, source.made_of) = (None, None);
                 problem.map(|problem| Snapshot {
                     version: before.version + 1,
                     problem: Some(problem),

@@ -151,6 +151,7 @@ const cases = {
     await see(page, "has a new address");
     assert.match(await page.locator(".live").innerText(), /^(reconnecting|connection lost), last update \d+s ago$/);
     assert.ok(await count(page, ".node"));
+    assert.equal(await count(page, "[data-from]"), 0, "clocks stand still");
     await shoot(page, "lost");
     await assertAccessible(page, "lost");
     await page.keyboard.press("3");

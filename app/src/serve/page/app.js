@@ -1,7 +1,7 @@
 // The page of a project: routes, live updates, actions and keys. The views are in the modules beside it.
 
 import { $, $$, api, get, h, morph, say } from "./dom.js";
-import { dur, home, indexed, isDriven, kindOf, link, problemsOf, taskLink } from "./words.js";
+import { clocks, dur, home, indexed, isDriven, kindOf, link, problemsOf, taskLink } from "./words.js";
 import { header, needs, nowPanel, problem, rail, ticking } from "./parts.js";
 
 /** Loads a module when it is needed: the first paint needs none of them. Returns nothing until it is there. */
@@ -67,6 +67,7 @@ async function navigate(isFirst) {
 async function openFeature() {
   source?.close();
   source = null;
+  clocks.stopped = 0;
   Object.assign(state, { run: null, error: null, connection: "", lost: false, loaded: null, wanted: "" });
   closeStage();
   $("#app").replaceChildren();
@@ -108,6 +109,7 @@ function connected(trouble) {
   // What is shown was up to date until the connection was lost.
   if (!trouble || !before) state.updated = Date.now();
   state.lost = trouble === "connection lost";
+  clocks.stopped = trouble ? state.updated : 0;
   state.connection = trouble ? `${trouble}, last update ${dur(Math.round((Date.now() - state.updated) / 1e3) * 1e3)} ago` : "";
   if (Boolean(before) !== Boolean(trouble)) say(trouble ? "Connection to the server lost." : "Connected again.");
   if (before !== state.connection) draw();

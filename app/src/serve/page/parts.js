@@ -2,13 +2,13 @@
 
 import { h, s, icon } from "./dom.js";
 import {
-  LEVELS, GATES, about, at, changing, doneOf, dur, elapsed, isDriven, kindOf, link, look, now, outcome, plural, problemsOf,
+  LEVELS, GATES, about, at, changing, clocks, doneOf, dur, elapsed, isDriven, kindOf, link, look, now, outcome, plural, problemsOf,
   stateOf, taskLink, timeOf, tokens, usd, withNote,
 } from "./words.js";
 
 /** A duration that grows while the run is driven. */
 export function clock(run, ms, grows = true) {
-  if (!grows || !isDriven(run)) return h("time", dur(ms));
+  if (!grows || !isDriven(run) || clocks.stopped) return h("time", ms < 1e4 ? dur(ms) : ticking(ms));
   return h("time", { "data-from": Math.round(Date.now() - ms) }, ticking(ms));
 }
 export const ticking = (ms) => dur(Math.floor(ms / 1e3) * 1e3);

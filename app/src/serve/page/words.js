@@ -94,7 +94,9 @@ export const kindOf = (problem) => KINDS[problem.kind] || ["bad", "Blocked"];
 
 /** Tells whether a process works on the run, so that its clocks move. */
 export const isDriven = (run) => run.status === "running" || Boolean(run.paused);
-export const now = (run) => (isDriven(run) ? Math.max(Date.now(), at(run.updated_at)) : at(run.updated_at));
+/** The time at which the connection was lost, if it is: clocks stand still then. */
+export const clocks = { stopped: 0 };
+export const now = (run) => (isDriven(run) ? Math.max(clocks.stopped || Date.now(), at(run.updated_at)) : at(run.updated_at));
 const sinceUpdate = (run) => now(run) - at(run.updated_at);
 export const elapsed = (run) => (run.elapsed_seconds || 0) * 1e3 + sinceUpdate(run);
 export const took = (run, attempt) => (attempt.elapsed_seconds || 0) * 1e3 + (attempt.outcome === "running" ? sinceUpdate(run) : 0);
