@@ -51,6 +51,10 @@ pub fn processes_in(dir: &Path) -> Vec<(u32, String)> {
         let Ok(cwd) = fs::read_link(entry.path().join("cwd")) else { continue };
         if cwd.starts_with(dir) && pid != std::process::id() {
             let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            if command.is_empty() {
+                // It is just exiting.
+                continue;
+            }
             found.push((pid, String::from_utf8_lossy(&command).replace('\0', " ")));
         }
     }
