@@ -30,7 +30,8 @@ pub fn files(spare: &Path) -> io::Result<Vec<(PathBuf, PathBuf)>> {
 pub(super) fn words() -> io::Result<Vec<String>> {
     let program = format!("{DIR}/{PROGRAM}");
     let text = |file: &PathBuf| inside(file).to_string_lossy().into_owned();
-    let (linkers, libraries): (Vec<PathBuf>, Vec<PathBuf>) = proc::loaded_files()?.into_iter().partition(is_linker);
+    let files = proc::loaded_files()?.into_iter();
+    let (linkers, libraries): (Vec<PathBuf>, Vec<PathBuf>) = files.partition(|file| is_linker(file));
     let mut words = Vec::new();
     // A static program has none.
     if let Some(linker) = linkers.first() {
@@ -46,6 +47,6 @@ fn inside(file: &Path) -> PathBuf {
 }
 
 /// Tells the dynamic linker by its name (`ld-linux-x86-64.so.2`, `ld-musl-x86_64.so.1`, `ld-2.31.so`).
-fn is_linker(file: &PathBuf) -> bool {
+fn is_linker(file: &Path) -> bool {
     file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("ld"))
 }

@@ -225,7 +225,7 @@ mod tests {
     fn nothing_that_a_helper_did_not_say_counts_as_an_end() {
         let (mut cut, mut engine) = session("one");
         engine.write_all(&[1, 0, 0, 0, 0, 0, 0, 5, Kind::Ended as u8, 0, 0, 0]).unwrap();
-        drop(engine);
+        engine.shutdown(std::net::Shutdown::Write).unwrap();
         let kind = cut.run(&program(), io::empty(), io::sink(), io::sink()).unwrap_err().kind();
         assert_eq!(kind, io::ErrorKind::UnexpectedEof);
         let (mut refused, mut engine) = session("one");
