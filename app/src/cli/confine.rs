@@ -1,4 +1,5 @@
-//! `confine`: starts a program in a sandbox, as its layout file says. Started by the program itself.
+//! `confine`: starts a program in a sandbox, as its layout file says. `inside`: starts programs in a container. Both are
+//! started by the program itself.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -9,10 +10,16 @@ use mahabharatha_sys::ui::{Flags, Ui};
 /// Exit code if the sandbox could not be set up.
 const NOT_CONFINED: u8 = 125;
 
-/// Runs the command if the arguments are `confine LAYOUT -- PROGRAM ARGS…`. Called before the command line is parsed,
+/// Runs the command if the arguments are `confine LAYOUT -- PROGRAM ARGS…` or `inside`. Called before the command line is parsed,
 /// which would take longer than everything else that is done here.
 pub fn run_if_called() -> Option<std::process::ExitCode> {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if args == [sandbox::HELPER_COMMAND] {
+        return Some(match sandbox::serve_inside() {
+            Ok(()) => std::process::ExitCode::SUCCESS,
+            Err(error) => failed(&error),
+        });
+    }
     let [command, layout, separator, program, args @ ..] = args.as_slice() else { return None };
     if command != "confine" || separator != "--" {
         return None;
@@ -20,9 +27,11 @@ pub fn run_if_called() -> Option<std::process::ExitCode> {
     Some(match sandbox::confine(Path::new(layout), program, args) {
         // At most 255: the exit code of a process.
         Ok(code) => u8::try_from(code).unwrap_or(u8::MAX).into(),
-        Err(error) => {
-            Ui::new(Flags::default()).print_error(&format!("the sandbox: {error}"), &[], None);
-            NOT_CONFINED.into()
-        }
+        Err(error) => failed(&error),
     })
+}
+
+fn failed(error: &std::io::Error) -> std::process::ExitCode {
+    Ui::new(Flags::default()).print_error(&format!("the sandbox: {error}"), &[], None);
+    NOT_CONFINED.into()
 }

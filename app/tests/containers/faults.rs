@@ -2,7 +2,7 @@
 
 use crate::proxy::Proxy;
 use crate::support::{Disk, Ran};
-use mahabharatha_testing::containers::{BASE, OwnEngine, Project, task};
+use mahabharatha_testing::containers::{self, BASE, OwnEngine, Project, task};
 
 /// What the first attempt does, and only it.
 fn first(what: &str) -> String {
@@ -80,9 +80,9 @@ fn processes_that_an_agent_leaves_do_not_outlive_it() {
 
 #[test]
 fn an_engine_that_goes_away_ends_the_attempt_and_not_the_run() {
-    let Some(mut project) = Project::new("") else { return };
-    let mut proxy = Proxy::start(&project.host);
-    let engine = std::mem::replace(&mut project.host, proxy.host());
+    let Some(engine) = containers::find() else { return };
+    let mut proxy = Proxy::start(&engine);
+    let mut project = Project::of_engine(proxy.host(), "", &format!("FROM {BASE}\n"));
     project.graph("x", &[task("A", &first("touch begun; while :; do date > stray.txt; sleep 0.05; done"), "true")]);
     let run = project.run_until_begun();
     proxy.stop();

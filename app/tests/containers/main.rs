@@ -16,6 +16,7 @@ mod builders;
 mod devcontainer;
 mod endings;
 mod faults;
+mod helper;
 mod inside;
 mod proxy;
 mod runs;

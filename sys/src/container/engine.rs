@@ -232,16 +232,6 @@ impl Engine {
         Error::new(Kind::Failed, format!("{self}: {}", said.trim()))
     }
 
-    /// Returns the number of processes in a container. Asks the kernel, not a program inside.
-    pub(super) fn processes_of(&self, container: &str) -> Result<usize> {
-        let columns = match self.kind {
-            EngineKind::Docker => "-eo%20pid",
-            EngineKind::Podman => "pid",
-        };
-        let listed = self.expect("GET", &format!("/containers/{container}/top?ps_args={columns}"), None)?;
-        Ok(listed["Processes"].as_array().map_or(0, Vec::len))
-    }
-
     /// Returns the names of the containers with all these labels, running or not, each with the value of `label`.
     pub fn labelled(&self, labels: &BTreeMap<String, String>, label: &str) -> Result<Vec<(String, String)>> {
         let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();

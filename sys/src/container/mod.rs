@@ -6,7 +6,11 @@
 mod api;
 mod engine;
 mod exec;
+mod frame;
+mod helper;
 mod image;
+mod inside;
+mod session;
 mod usage;
 
 use std::collections::BTreeMap;
@@ -23,8 +27,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Kind, Result};
 
 pub use engine::Engine;
-pub use exec::{Exec, Program};
+pub use helper::{COMMAND as HELPER_COMMAND, files as helper_files};
 pub use image::{BuildCall, Probe};
+pub use inside::{Program, serve};
+pub use session::{Parking, Session};
 pub use usage::{Storage, Usage};
 
 /// Label with a hash of everything that a container was made with.
@@ -33,13 +39,9 @@ const LAYOUT: &str = "mahabharatha.layout";
 const FIRST_PROCESS_USER: &str = "65534:65534";
 /// The same, for a user who has that number.
 const OTHER_FIRST_PROCESS_USER: &str = "65533:65533";
-/// Processes of a container in which no program runs: the engine's init, and one that sleeps.
-const IDLE_PROCESSES: usize = 2;
-/// Number of times that a container is looked at until it has no other process; dying ones are still listed.
-const IDLE_CHECKS: u32 = 5;
-/// Number of times that a container without processes is looked at until the engine says how it ended.
+/// Number of times that a container whose programs are gone is looked at until the engine says how it ended.
 const END_CHECKS: u32 = 50;
-const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(40);
+const END_CHECK_INTERVAL: Duration = Duration::from_millis(40);
 /// Keeps the container alive. Busybox knows no `infinity`.
 const SLEEP: &str = "exec sleep 2147483647";
 /// Files of the kernel that count processes killed for lack of memory, with cgroups of version 2 and 1.
@@ -69,13 +71,14 @@ pub struct Bind {
 /// What the engine knows of a container.
 enum State {
     Missing,
-    Running { layout: String },
+    Running { id: String, layout: String },
     Ended { code: Option<i64>, out_of_memory: bool },
 }
 
 impl Container {
     /// Makes sure that the container runs with exactly these paths; replaces one that was made otherwise or has ended.
-    pub fn ensure(&self, binds: &[Bind]) -> Result<()> {
+    /// Returns the engine's id of it.
+    pub fn ensure(&self, binds: &[Bind]) -> Result<String> {
         let layout = hash(&self.options(binds), &self.image, binds);
         let state = match self.state() {
             Err(_) => {
@@ -85,7 +88,7 @@ impl Container {
             Ok(state) => state,
         };
         match state {
-            State::Running { layout: found } if found == layout => return Ok(()),
+            State::Running { id, layout: found } if found == layout => return Ok(id),
             State::Missing => {}
             State::Running { .. } | State::Ended { .. } => self.remove()?,
         }
@@ -102,12 +105,13 @@ impl Container {
         })
     }
 
-    fn start(&self, binds: &[Bind], layout: &str) -> Result<()> {
+    /// Starts the container and returns its id.
+    fn start(&self, binds: &[Bind], layout: &str) -> Result<String> {
         let mut args: Vec<OsString> = ["run", "--detach", "--label"].map(OsString::from).into();
         args.push(format!("{LAYOUT}={layout}").into());
         args.extend(self.options(binds));
         args.extend(["--entrypoint", "sh", &self.image, "-c", SLEEP].map(OsString::from));
-        self.engine.call(&args).map(drop)
+        Ok(self.engine.call(&args)?.trim().to_owned())
     }
 
     /// Returns the options with which the container is made.
@@ -141,35 +145,26 @@ impl Container {
         env.filter(|(key, _)| key == "HOME" || !(key == "SHELL" || Engine::is_own_variable(key))).collect()
     }
 
-    /// Sends SIGTERM to every program in the container. A stopped one handles it when it continues.
-    pub fn terminate(&self) {
-        // If this fails, the container is killed after the grace period.
-        let _ = self.output_of(&Program { user: Some(user()), ..shell("kill -TERM -1; kill -CONT -1") });
-    }
-
-    /// Returns whether no program runs in the container any more; an error if the container itself has ended.
-    pub fn is_idle(&self) -> Result<bool> {
-        for _ in 0..IDLE_CHECKS {
-            match self.engine.processes_of(&self.name) {
-                Ok(IDLE_PROCESSES) => return Ok(true),
-                Ok(listed) if listed > IDLE_PROCESSES => std::thread::sleep(IDLE_CHECK_INTERVAL),
-                Ok(_) | Err(_) => return Err(self.why_ended()),
-            }
-        }
-        Ok(false)
-    }
-
     /// Returns whether a program in the container was killed for lack of memory.
     pub fn ran_out_of_memory(&self) -> bool {
         if let Ok(State::Ended { out_of_memory, .. }) = self.state() {
             return out_of_memory;
         }
-        let counts = self.output_of(&shell(OOM_COUNTS)).unwrap_or_default();
+        let counts = self.output_of(OOM_COUNTS).unwrap_or_default();
         counts.lines().filter_map(|line| line.strip_prefix("oom_kill ")).any(|count| count.trim() != "0")
     }
 
-    /// Says why the container does not run.
-    fn why_ended(&self) -> Error {
+    /// Says why a session in the container failed.
+    pub fn why_lost(&self, error: &std::io::Error) -> Error {
+        match error.kind() {
+            // The helper said so.
+            std::io::ErrorKind::Other => Error::new(Kind::Failed, format!("in the container {}: {error}", self.name)),
+            _ => self.why_ended(&error.to_string()),
+        }
+    }
+
+    /// Says why the container does not run; if it does, why our helper in it does not.
+    fn why_ended(&self, error: &str) -> Error {
         let name = &self.name;
         let mut state = self.state();
         // The engine may not have noticed yet.
@@ -177,7 +172,7 @@ impl Container {
             if !matches!(state, Ok(State::Running { .. })) {
                 break;
             }
-            std::thread::sleep(IDLE_CHECK_INTERVAL);
+            std::thread::sleep(END_CHECK_INTERVAL);
             state = self.state();
         }
         let text = match state {
@@ -190,7 +185,7 @@ impl Container {
                 let logs = self.engine.call_merged(&["logs", "--tail", "5", name]).unwrap_or_default();
                 format!("the container {name} ended by itself with exit code {code}\n{}", logs.trim()).trim().to_owned()
             }
-            Ok(State::Running { .. }) => format!("the processes in the container {name} cannot be listed"),
+            Ok(State::Running { .. }) => format!("the helper in the container {name} ended: {error}"),
         };
         Error::new(Kind::Failed, text)
     }
@@ -216,14 +211,11 @@ impl Container {
         let state = &found["State"];
         if state["Running"] == true {
             let layout = found["Config"]["Labels"][LAYOUT].as_str().unwrap_or_default();
-            return Ok(State::Running { layout: layout.to_owned() });
+            let id = found["Id"].as_str().unwrap_or_default();
+            return Ok(State::Running { id: id.to_owned(), layout: layout.to_owned() });
         }
         Ok(State::Ended { code: state["ExitCode"].as_i64(), out_of_memory: state["OOMKilled"] == true })
     }
-}
-
-fn shell(script: &str) -> Program {
-    Program { words: ["sh", "-c", script].map(OsString::from).into(), ..Program::default() }
 }
 
 fn is_about_ports(error: &Error) -> bool {

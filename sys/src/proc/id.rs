@@ -76,7 +76,8 @@ impl ProcessId {
                     let _ = pidfd_send_signal(handle, signal);
                 }
             }
-            Err(rustix::io::Errno::NOSYS) if self.alive() => {
+            // A container's system call filter may say the latter.
+            Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) if self.alive() => {
                 let _ = kill_process(pid, signal);
             }
             Err(_) => {}

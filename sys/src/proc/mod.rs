@@ -3,6 +3,7 @@
 
 mod env;
 mod feed;
+mod helper;
 mod id;
 mod lines;
 mod output;
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -28,6 +30,7 @@ pub use env::{
     NETWORK_VARIABLES, base_env, expand_home, find_program, home, is_program, is_set, leading_program, shell,
 };
 pub use feed::Feed;
+pub use helper::{Relayed, loaded_files, own_standing};
 pub use id::{ProcessId, ancestor_without, find_marked, find_working_in, ignores, login_session};
 pub use lines::Lines;
 pub use output::{Kept, bounded_text};
@@ -36,7 +39,7 @@ pub use running::{Canceller, Running};
 pub use supervised::{Supervised, exec};
 pub use tree::{
     become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_within, has_descendants,
-    kill_alone,
+    kill_alone, terminate_descendants,
 };
 pub use watchdog::{MARKER, own_mark, own_program};
 
@@ -59,6 +62,7 @@ pub struct Cmd {
     listener: Option<Box<dyn Write + Send>>,
     watchdog_mark: Option<PathBuf>,
     own_group: bool,
+    passed_on: Vec<OwnedFd>,
 }
 
 enum Streams {
@@ -90,6 +94,7 @@ impl Cmd {
             listener: None,
             watchdog_mark: None,
             own_group: true,
+            passed_on: Vec::new(),
         }
     }
 
@@ -226,6 +231,12 @@ impl Cmd {
         self
     }
 
+    /// Lets the program inherit a descriptor, under the same number.
+    pub fn pass_on(mut self, descriptor: OwnedFd) -> Self {
+        self.passed_on.push(descriptor);
+        self
+    }
+
     pub fn run(self) -> io::Result<Ended> {
         self.spawn()?.wait()
     }
@@ -269,7 +280,7 @@ impl Cmd {
             }
         }
         let watchdog = self.watchdog_mark.as_deref().map(Watchdog::new).transpose()?;
-        let child = tree::spawn_registered(&mut command).map_err(|error| self.explain(error))?;
+        let child = tree::spawn_passing(&mut command, &self.passed_on).map_err(|error| self.explain(error))?;
         drop(command);
         Running::new(
             child,

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, WaitIdOptions, WaitOptions};
 
 use super::id::{ProcessId, Stat, table};
@@ -48,8 +50,20 @@ fn registry() -> MutexGuard<'static, Registry> {
 }
 
 pub(super) fn spawn_registered(command: &mut Command) -> io::Result<Child> {
+    spawn_passing(command, &[])
+}
+
+/// Spawns a child that inherits these descriptors. Under the lock, so that no other child does.
+pub(super) fn spawn_passing(command: &mut Command, passed_on: &[OwnedFd]) -> io::Result<Child> {
     let mut registry = registry();
-    let child = command.spawn()?;
+    for descriptor in passed_on {
+        fcntl_setfd(descriptor, FdFlags::empty())?;
+    }
+    let child = command.spawn();
+    for descriptor in passed_on {
+        fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
+    }
+    let child = child?;
     registry.spawned.insert(child.id());
     Ok(child)
 }
@@ -80,6 +94,11 @@ pub fn descendants(pid: u32) -> Vec<ProcessId> {
 /// Tells whether this process has living descendants.
 pub fn has_descendants() -> bool {
     has_children() && !descendants(std::process::id()).is_empty()
+}
+
+/// Sends SIGTERM to all descendants of this process.
+pub fn terminate_descendants() {
+    descendants(std::process::id()).iter().for_each(terminate);
 }
 
 /// Ends all descendants of this process; returns `false` if some could not be killed. `grace` is the time between

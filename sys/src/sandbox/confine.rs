@@ -29,6 +29,11 @@ pub fn confine(layout_file: &Path, program: &OsStr, args: &[OsString]) -> io::Re
     result
 }
 
+/// Serves as the helper in a container, until its standard input ends.
+pub fn serve_inside() -> io::Result<()> {
+    crate::container::serve(io::stdin(), io::stdout())
+}
+
 fn read(layout_file: &Path) -> io::Result<Layout> {
     Ok(serde_json::from_slice(&bounded::read(layout_file, LARGE_FILE_BYTES)?)?)
 }

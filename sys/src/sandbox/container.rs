@@ -7,11 +7,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use super::{Access, FAILURE, LAYOUT, Layout, PRIVATE, Sandbox, Workplace, make_private};
+use super::{Access, FAILURE, LAYOUT, Layout, PRIVATE, Sandbox, Workplace, make_private, raw};
 use crate::bounded::{self, SMALL_FILE_BYTES};
-use crate::container::{self, Bind, Container, Program};
+use crate::container::{self, Bind, Container, Parking, Program, Session};
 use crate::crash;
 use crate::error::{self, Error, Result};
 use crate::proc::MARKER;
@@ -33,6 +32,9 @@ const WRITABLE: [(&str, &str); 5] =
     [("home", "{}/home"), ("git", "{}/git"), ("tmp", "/tmp"), ("var-tmp", "/var/tmp"), ("shm", "/dev/shm")];
 /// Directory for files that a program is given.
 const GIVEN: &str = "given";
+
+/// Copy of this program, if its file is gone.
+const HELPER: &str = "helper";
 
 /// A file of the user of which a program has a copy.
 #[derive(Debug)]
@@ -62,6 +64,8 @@ impl Sandbox {
         for to in [place.appears_at, Path::new(WORKSPACE)] {
             sandbox.mount(place.worktree, to, Access::Write);
         }
+        let helper = container::helper_files(&dir.join(HELPER)).map_err(error::io("read", dir))?;
+        helper.iter().for_each(|(file, place)| sandbox.mount(file, place, Access::Read));
         if let Some(container) = &sandbox.layout.container {
             end_earlier(dir, container)?;
         }
@@ -114,7 +118,7 @@ impl Sandbox {
     pub fn start_container(&self) -> Result<()> {
         let layout = self.sorted_layout();
         self.make_mount_points()?;
-        layout.running_container().map_or(Ok(()), |container| container.ensure(&binds(&layout)))
+        layout.running_container().map_or(Ok(()), |container| container.ensure(&binds(&layout)).map(drop))
     }
 
     /// Creates what paths are mounted on in private directories. The engine would do so as root, and only root could remove it.
@@ -225,31 +229,37 @@ fn has_ended(dir: &Path) -> bool {
 
 /// Runs the program in the container and returns its exit code. When this returns, no program runs there.
 pub fn run(layout: &Layout, dir: &Path, program: &OsStr, args: &[OsString]) -> io::Result<i32> {
-    let container = Arc::new(layout.running_container().ok_or_else(|| io::Error::other("no container is named"))?);
-    container.ensure(&binds(layout)).map_err(other)?;
-    let variables = std::env::vars_os().filter(|(key, value)| means_something(layout, key, value));
-    let program = Program {
-        words: [program.to_owned()].into_iter().chain(args.iter().cloned()).collect(),
-        env: Container::variables(variables),
-        workdir: Some(layout.workdir.clone().into()),
-        user: Some(container::user()),
-    };
-    let exec = container.exec(&program).map_err(other)?;
-    let target = Arc::clone(&container);
-    signals::listen(move |_, _| target.terminate())?;
+    let container = layout.running_container().ok_or_else(|| io::Error::other("no container is named"))?;
+    let [entrance, exit] = layout.parking.ok_or_else(|| io::Error::other("no session can be parked"))?;
+    let parking = Parking::inherited([raw::take_inherited(entrance)?, raw::take_inherited(exit)?]);
+    let id = container.ensure(&binds(layout)).map_err(other)?;
+    let session = parking.take(&id).map_or_else(|| Session::open(&container, &id), Ok);
+    let mut session = session.map_err(other)?;
+    let requests = session.requests();
+    signals::listen(move |_, _| requests.terminate())?;
     let own = |stream: BorrowedFd<'_>| stream.try_clone_to_owned().map(File::from);
     let (stdout, stderr) = (own(io::stdout().as_fd())?, own(io::stderr().as_fd())?);
-    let code = exec.pass(own(io::stdin().as_fd())?, stdout, stderr);
-    let idle = container.is_idle();
+    let code = session.run(&inside(layout, program, args), own(io::stdin().as_fd())?, stdout, stderr);
     let out_of_memory = !matches!(code, Ok(0)) && container.ran_out_of_memory();
-    if out_of_memory || code.is_err() || !matches!(idle, Ok(true)) {
-        // Ends what was left running. The next program gets a new container.
+    let code = code.map_err(|error| other(container.why_lost(&error)));
+    if out_of_memory || code.is_err() {
+        // Ends what may still run. The next program gets a new container.
         container.remove().map_err(other)?;
+    } else {
+        parking.put(session);
     }
     fs::write(dir.join(ENDED), if out_of_memory { OUT_OF_MEMORY } else { "" })?;
-    match idle {
-        Err(error) if !out_of_memory => Err(other(error)),
-        _ => code.or_else(|error| if out_of_memory { Ok(KILLED) } else { Err(other(error)) }),
+    code.or_else(|error| if out_of_memory { Ok(KILLED) } else { Err(error) })
+}
+
+/// Returns the program as the helper gets it.
+fn inside(layout: &Layout, program: &OsStr, args: &[OsString]) -> Program {
+    let lossy = |text: &OsStr| text.to_string_lossy().into_owned();
+    let variables = std::env::vars_os().filter(|(key, value)| means_something(layout, key, value));
+    Program {
+        words: [program].into_iter().chain(args.iter().map(OsString::as_os_str)).map(lossy).collect(),
+        env: Container::variables(variables).iter().map(|(key, value)| (lossy(key), lossy(value))).collect(),
+        workdir: lossy(layout.workdir.as_os_str()),
     }
 }
 

@@ -17,6 +17,7 @@ mod raw;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -24,12 +25,13 @@ use mahabharatha_core::config::Isolation;
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::{self, SMALL_FILE_BYTES};
-use crate::container::Container;
+use crate::container::{Container, Parking};
 use crate::error::{Error, Result, io};
 use crate::proc::{self, Cmd};
 use crate::store::tree;
 
-pub use confine::confine;
+pub use crate::container::HELPER_COMMAND;
+pub use confine::{confine, serve_inside};
 pub use container::end_earlier;
 pub use contents::Contents;
 pub use places::is_system;
@@ -54,12 +56,15 @@ struct Layout {
     /// The container in which the program runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     container: Option<Container>,
+    /// Descriptors of `confine` that lead to a session in the container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parking: Option<[RawFd; 2]>,
 }
 
 impl Layout {
     fn new(isolation: Isolation, workdir: &Path) -> Layout {
         let (mounts, hidden) = (Vec::new(), Vec::new());
-        Layout { isolation, mounts, hidden, workdir: workdir.to_owned(), network: true, container: None }
+        Layout { isolation, mounts, hidden, workdir: workdir.to_owned(), network: true, container: None, parking: None }
     }
 }
 
@@ -334,7 +339,10 @@ impl Sandbox {
             // Of an earlier program in this sandbox.
             tree::remove(&self.dir.join(container::ENDED))?;
         }
-        let layout = self.sorted_layout();
+        let mut layout = self.sorted_layout();
+        let parking = layout.container.as_ref().map(|container| Parking::of(&container.name)).transpose();
+        let parking = parking.map_err(Error::caused("cannot create a pair of sockets"))?;
+        layout.parking = parking.as_ref().map(|ends| ends.each_ref().map(AsRawFd::as_raw_fd));
         let file = self.dir.join(LAYOUT);
         let text = serde_json::to_vec(&layout).map_err(Error::caused("cannot describe the sandbox"))?;
         fs::write(&file, text).map_err(io("write", &file))?;
@@ -343,6 +351,7 @@ impl Sandbox {
         let args = [OsString::from("confine"), file.into(), "--".into()];
         let cmd = cmd.cwd(&self.dir).env("HOME", self.home()).env("TMPDIR", tmp);
         let cmd = self.variables.iter().fold(cmd, |cmd, (name, path)| cmd.env(name, path));
+        let cmd = parking.into_iter().flatten().fold(cmd, Cmd::pass_on);
         Ok(cmd.through(launcher, args))
     }
 

@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "each call takes plain numbers and touches no memory of ours")]
 
 use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 /// Closes every descriptor but standard input, output and error when the next program is executed.
 pub fn close_inherited_on_exec() -> io::Result<()> {
@@ -19,6 +20,14 @@ pub fn leave_session_keyring() -> io::Result<()> {
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => Ok(()),
         result => result,
     }
+}
+
+/// Takes over a descriptor that this process inherited. Call it once for each, before any other is opened.
+pub fn take_inherited(descriptor: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: asks for the flags of a descriptor, which need not be open.
+    check(unsafe { libc::syscall(libc::SYS_fcntl, descriptor, libc::F_GETFD) })?;
+    // SAFETY: it is open, and nothing else in this process knows of it: it was inherited for this call.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 fn check(result: libc::c_long) -> io::Result<()> {
