@@ -18,7 +18,9 @@ use mahabharatha_engine::report::gate_runs::GateRuns;
 use mahabharatha_engine::report::logs::{LogFilter, read_logs};
 use mahabharatha_engine::report::planned::planned_text;
 use mahabharatha_engine::report::running_gate::RunningGate;
-use mahabharatha_engine::report::status::{ContainerView, Details, ListView, Show, status_json, status_text};
+use mahabharatha_engine::report::status::{
+    ContainerView, Details, ListView, Show, StatusJson, status_json, status_text,
+};
 use mahabharatha_engine::report::text::cost_fact;
 use mahabharatha_engine::session::{self, control, live};
 use mahabharatha_engine::specs;
@@ -120,16 +122,16 @@ fn look(place: &Place, ui: &Ui, watched: bool) -> Result<Look> {
     let gate = RunningGate::find(&place.paths)?.map(|gate| gate.progress(now));
     if ui.json() {
         let gates = GateRuns::default().read(&place.paths, gate.as_ref().map(|gate| &gate.running));
-        let mut status = status_json(&view, &doing, gate.as_ref(), &gates, list.as_ref());
+        let containers = ui.verbose().then(|| containers(place, &latest_jobs(place, &view), watched));
+        let mut status = status_json(view, &doing, gate.as_ref(), &gates, list.as_ref());
         if approval_status != ApprovalStatus::Missing {
-            status["requirements"] = json!(approval_status);
+            status.fields["requirements"] = json!(approval_status);
         }
-        status["setup"] = json!(setup);
-        if ui.verbose() {
-            status["worktree_bytes"] = json!(worktree_bytes(place, watched));
-            let containers = containers(place, &latest_jobs(place, &view), watched);
-            for (worker, shown) in view.workers.iter().zip(status["workers"].as_array_mut().into_iter().flatten()) {
-                shown["container"] = json!(containers.get(&worker.id));
+        status.fields["setup"] = json!(setup);
+        if let Some(containers) = containers {
+            status.fields["worktree_bytes"] = json!(worktree_bytes(place, watched));
+            for (worker, shown) in (0..).zip(status.fields["workers"].as_array_mut().into_iter().flatten()) {
+                shown["container"] = json!(containers.get(&worker));
             }
         }
         return Ok(Look { text: status.to_string(), driven });
@@ -177,9 +179,11 @@ fn not_run_yet(place: &Place, ui: &Ui, approval_status: ApprovalStatus, setup: C
     }
     if ui.json() {
         // Fields that the status of a run has too.
-        let mut status = extended(json!({ "level": null, "workers": [], "mismatches": [] }), view);
-        status["requirements"] = json!(has_requirements.then_some(approval_status));
-        status["setup"] = json!(setup);
+        let (base, tasks) =
+            (json!({ "level": null, "workers": [], "mismatches": [] }), std::mem::take(&mut view.tasks));
+        let mut status = StatusJson::new(extended(base, view), tasks);
+        status.fields["requirements"] = json!(has_requirements.then_some(approval_status));
+        status.fields["setup"] = json!(setup);
         return Ok(status.to_string());
     }
     let requirements = has_requirements.then(|| approval_status.to_string());

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{Feature, Level, TaskId};
 use crate::spec::path::{ListedPath, ancestors, folded};
-use crate::spec::{GraphFile, TaskSpec};
+use crate::spec::{GraphFile, Shared, TaskSpec};
 
 pub use crate::severity::Severity;
 pub use owners::Rules;
@@ -47,7 +47,7 @@ pub struct Task {
     pub level: Level,
     pub dependencies: Vec<TaskId>,
     pub owned: Vec<OwnedPath>,
-    pub spec: TaskSpec,
+    pub spec: Shared<TaskSpec>,
 }
 
 /// A path that a task may change.

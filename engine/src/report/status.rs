@@ -9,7 +9,8 @@ use mahabharatha_core::ids::Time;
 use mahabharatha_core::view::{AttemptView, LevelView, RunView, Stamp, TaskView, WorkerView};
 use mahabharatha_sys::container::Usage;
 use mahabharatha_sys::ui::{Paint, Style, fit, one_line, width};
-use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::columns::{Cell, cell, columns, styled};
@@ -108,14 +109,47 @@ pub struct Show<'a> {
     pub paint: Paint,
 }
 
-/// Returns the status in the documented JSON format.
+/// A status in the documented JSON format.
+pub struct StatusJson {
+    /// All fields; but of the tasks, of which there may be thousands, no copy is made.
+    pub fields: Value,
+    tasks: Vec<TaskView>,
+}
+
+impl StatusJson {
+    pub fn new(fields: Value, tasks: Vec<TaskView>) -> StatusJson {
+        StatusJson { fields, tasks }
+    }
+}
+
+impl Serialize for StatusJson {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (name, value) in self.fields.as_object().into_iter().flatten() {
+            match name.as_str() {
+                "tasks" => map.serialize_entry(name, &self.tasks)?,
+                _ => map.serialize_entry(name, value)?,
+            }
+        }
+        map.end()
+    }
+}
+
+impl fmt::Display for StatusJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
+    }
+}
+
+/// Returns the status of a run.
 pub fn status_json(
-    view: &RunView,
+    mut view: RunView,
     doing: &BTreeMap<u32, Doing>,
     gate: Option<&GateProgress>,
     gates: &[GateRunView],
     list: Option<&ListView>,
-) -> Value {
+) -> StatusJson {
+    let tasks = std::mem::take(&mut view.tasks);
     let mut status = json!(view);
     status["running_gate"] = json!(gate.map(GateProgress::to_json));
     status["gates"] = json!(gates);
@@ -132,7 +166,7 @@ pub fn status_json(
     status["task_list"] = json!(
         list.map(|list| { json!({ "id": list.id, "shown_instead": list.shown_instead, "trouble": list.trouble }) })
     );
-    status
+    StatusJson::new(status, tasks)
 }
 
 pub fn status_text(view: &RunView, show: Show<'_>) -> String {
@@ -456,7 +490,7 @@ mod tests {
         let mismatch = Mismatch { task: id("TASK-001"), ours: "in_progress", claude: "completed".to_string() };
         let list = ListView { id: "x".to_string(), mismatches: vec![mismatch], ..ListView::default() };
         for story in [running, Story::stuck(), Story::eventful()] {
-            let status = status_json(&story.view(), &BTreeMap::new(), None, &[], Some(&list));
+            let status = json!(status_json(story.view(), &BTreeMap::new(), None, &[], Some(&list)));
             assert_holds(&contract, &status, "");
             assert!(!status["tasks"].as_array().unwrap().is_empty());
         }
@@ -468,7 +502,7 @@ mod tests {
             what: "editing src/x.rs".to_string(),
             tokens: 1_200,
         };
-        let status = status_json(&Story::stuck().view(), &[(0, doing)].into(), None, &[], None);
+        let status = json!(status_json(Story::stuck().view(), &[(0, doing)].into(), None, &[], None));
         assert_eq!(status["workers"][0]["tokens"], 1_200);
         assert_eq!(status["tasks"][0]["started_at"], "2026-01-26T10:30:02Z");
         assert_eq!(status["workers"][0]["doing"], "editing src/x.rs");
