@@ -131,7 +131,7 @@ impl Work {
             let mut spec: TaskSpec = serde_json::from_str(&text).expect("a task with the least that it needs");
             spec.dependencies = needs.iter().map(|needed| format!("T-{needed}")).collect();
             spec.estimate_minutes = Some(self.estimates[task]);
-            tasks.push(spec);
+            tasks.push(spec.into());
         }
         let feature = "bench".to_string();
         GraphFile { feature, total_tasks: None, max_parallelization: None, tasks, extra: Default::default() }

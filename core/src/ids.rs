@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::ops::Add;
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Why a text is not the name it should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,16 +19,17 @@ pub struct BadName {
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $what:literal, $rule:literal, $valid:expr) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
-        #[serde(try_from = "String", into = "String")]
-        pub struct $name(String);
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, schemars::JsonSchema)]
+        #[serde(try_from = "String")]
+        #[schemars(with = "String")]
+        pub struct $name(Arc<str>);
 
         impl $name {
             pub fn new(text: impl Into<String>) -> Result<Self, BadName> {
                 let value = text.into();
                 let valid: fn(&str) -> bool = $valid;
                 if valid(&value) {
-                    Ok(Self(value))
+                    Ok(Self(value.into()))
                 } else {
                     Err(BadName { what: $what, value, rule: $rule })
                 }
@@ -54,7 +56,13 @@ macro_rules! name {
 
         impl From<$name> for String {
             fn from(name: $name) -> String {
-                name.0
+                name.as_str().to_owned()
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
             }
         }
 

@@ -5,10 +5,9 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
 
 use crate::graph::{Task, TaskGraph};
-use crate::ids::{Level, TaskId, WorkerId};
+use crate::ids::{Feature, Level, TaskId, WorkerId};
 
 /// Assumed speed of an agent, to convert an estimate in tokens into time.
 pub const TOKENS_PER_MINUTE: u64 = 1_000;
@@ -261,37 +260,61 @@ pub(crate) fn critical_path(graph: &TaskGraph) -> CriticalPath {
     CriticalPath { tasks: path, length }
 }
 
-/// Returns the contents of `worker-assignments.json`, with each worker's ports. `worktrees` is the feature's directory
-/// of worktrees.
-pub fn worker_assignments(plan: &Plan, graph: &TaskGraph, ports: &[Vec<u16>], worktrees: &str) -> Value {
+/// The contents of `worker-assignments.json`.
+#[derive(Debug, Serialize)]
+pub struct WorkerAssignments<'a> {
+    feature: &'a Feature,
+    note: &'static str,
+    workers: Vec<AssignedWorker<'a>>,
+    foreground: Vec<&'a TaskId>,
+}
+
+#[derive(Debug, Serialize)]
+struct AssignedWorker<'a> {
+    id: usize,
+    branch: String,
+    worktree: String,
+    ports: &'a [u16],
+    tasks: Vec<AssignedTask<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct AssignedTask<'a> {
+    id: &'a TaskId,
+    level: Level,
+    estimate_minutes: f64,
+}
+
+/// Returns which worker is to do which task, with each worker's ports. `worktrees` is the feature's directory of worktrees.
+pub fn worker_assignments<'a>(
+    plan: &'a Plan,
+    graph: &'a TaskGraph,
+    ports: &'a [Vec<u16>],
+    worktrees: &str,
+) -> WorkerAssignments<'a> {
     let feature = &graph.feature;
-    let mut tasks: Vec<Vec<Value>> = vec![Vec::new(); plan.workers as usize];
+    let worker = |id: usize| AssignedWorker {
+        id,
+        branch: format!("mahabharatha/{feature}/worker-{id}"),
+        worktree: format!("{worktrees}/worker-{id}"),
+        ports: ports.get(id).map_or(&[], Vec::as_slice),
+        tasks: Vec::new(),
+    };
+    let mut workers: Vec<AssignedWorker<'_>> = (0..plan.workers as usize).map(worker).collect();
     for level in &plan.levels {
         for planned in &level.assignments {
-            let Some(tasks) = tasks.get_mut(planned.worker.0 as usize) else { continue };
-            tasks.push(json!({
-                "id": planned.task,
-                "level": level.level,
-                "estimate_minutes": (planned.end - planned.start).as_secs_f64() / 60.0,
-            }));
+            let Some(worker) = workers.get_mut(planned.worker.0 as usize) else { continue };
+            let estimate_minutes = (planned.end - planned.start).as_secs_f64() / 60.0;
+            worker.tasks.push(AssignedTask { id: &planned.task, level: level.level, estimate_minutes });
         }
     }
-    let worker = |(id, tasks): (usize, Vec<Value>)| {
-        json!({
-            "id": id,
-            "branch": format!("mahabharatha/{feature}/worker-{id}"),
-            "worktree": format!("{worktrees}/worker-{id}"),
-            "ports": ports.get(id).map_or(&[][..], Vec::as_slice),
-            "tasks": tasks,
-        })
-    };
-    json!({
-        "feature": feature,
-        "note": "The plan, by estimates. In the run a worker that is free takes the longest task that is left in \
-                 the level, so another worker may do it.",
-        "workers": tasks.into_iter().enumerate().map(worker).collect::<Vec<_>>(),
-        "foreground": plan.levels.iter().flat_map(|level| &level.foreground).collect::<Vec<_>>(),
-    })
+    WorkerAssignments {
+        feature,
+        note: "The plan, by estimates. In the run a worker that is free takes the longest task that is left in the level, so \
+               another worker may do it.",
+        workers,
+        foreground: plan.levels.iter().flat_map(|level| &level.foreground).collect(),
+    }
 }
 
 fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

@@ -16,6 +16,7 @@ pub use self::next::{Next, Step};
 pub use self::planned::PlannedView;
 pub use self::spec::SpecView;
 use crate::cost::Cost;
+use crate::graph::Task;
 use crate::ids::{Attempt, Level, Oid, TaskId, Time, WorkerId};
 use crate::isolation::Isolation;
 use crate::run::event::{Candidate, FailCause, JobEnd, JobReport, Schedule};
@@ -183,6 +184,12 @@ pub struct TaskView {
 }
 
 impl TaskView {
+    /// Returns the view of one task, with its own commit even if that has landed as another; none if the graph has no such task.
+    pub fn of(run: &Run, task: &TaskId) -> Option<TaskView> {
+        let index = run.graph().index(task)?;
+        Some(task_view(run, &run.graph().tasks()[index], &run.tasks()[index]))
+    }
+
     /// Returns the note for the next attempt, if the latest one stopped at a checkpoint.
     pub fn checkpoint_note(&self) -> Option<&str> {
         let latest = self.attempts.iter().rev().find(|attempt| attempt.ended_at.is_some())?;
@@ -289,7 +296,7 @@ impl RunView {
 
     pub fn of(run: &Run) -> RunView {
         let mut tasks: Vec<TaskView> =
-            run.tasks().iter().enumerate().map(|(index, task)| task_view(run, index, task)).collect();
+            run.graph().tasks().iter().zip(run.tasks()).map(|(task, state)| task_view(run, task, state)).collect();
         name_landed_commits(run, &mut tasks);
         RunView {
             feature: run.feature().to_string(),
@@ -394,8 +401,7 @@ fn level_view(run: &Run, level: &LevelState, views: &[TaskView]) -> LevelView {
     }
 }
 
-fn task_view(run: &Run, index: usize, state: &TaskState) -> TaskView {
-    let task = &run.graph().tasks()[index];
+fn task_view(run: &Run, task: &Task, state: &TaskState) -> TaskView {
     let attempts: Vec<AttemptView> = state.attempts.iter().map(|record| attempt_view(run, &task.id, record)).collect();
     let (status, reason) = match &state.status {
         TaskStatus::Pending => ("pending", None),

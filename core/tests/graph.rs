@@ -367,8 +367,9 @@ fn ten_thousand_tasks_are_checked() {
                 read: vec!["src".to_owned()],
                 ..FileLists::default()
             },
-            ..pattern.clone()
+            ..TaskSpec::clone(&pattern)
         })
+        .map(Into::into)
         .collect();
     let start = tree(&["src/main.rs"]);
     let (graph, problems) = TaskGraph::check(&file, Some(&start), Rules::default());

@@ -179,9 +179,9 @@ prop_compose! {
                 ..FileLists::default()
             },
             extra: Map::new(),
-            ..template.clone()
+            ..TaskSpec::clone(&template)
         }).collect();
-        GraphFile { tasks, ..graph(&[]) }
+        GraphFile { tasks: tasks.into_iter().map(Into::into).collect(), ..graph(&[]) }
     }
 }
 

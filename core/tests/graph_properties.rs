@@ -74,7 +74,8 @@ fn spoil(rng: &mut Rng, file: &mut GraphFile, start: &mut StartTree) -> &'static
             "dependency_cycle"
         }
         5 => {
-            extra.dependencies.push(extra.id.clone());
+            let id = extra.id.clone();
+            extra.dependencies.push(id);
             "self_dependency"
         }
         6 => {
@@ -145,7 +146,7 @@ prop_compose! {
             id, title, level, dependencies, estimate_minutes,
             files: FileLists { create, modify, read, extra: Map::new() },
             verification: Verification { command, timeout_seconds, extra: Map::new() },
-            ..random_graph(&mut Rng::new(0), 1).tasks.remove(0)
+            ..TaskSpec::clone(&random_graph(&mut Rng::new(0), 1).tasks[0])
         }
     }
 }
@@ -203,7 +204,7 @@ proptest! {
     #[test]
     fn whatever_the_file_says_there_is_an_answer(tasks in vec(any_task(), 0..8), feature in any::<String>(), start in any_tree()) {
         let mut file = random_graph(&mut Rng::new(0), 1);
-        file.tasks = tasks;
+        file.tasks = tasks.into_iter().map(Into::into).collect();
         file.feature = feature;
         problems(&file, Some(&start));
         file.feature = "x".to_owned();

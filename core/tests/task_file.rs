@@ -250,7 +250,7 @@ fn no_element_takes_the_place_of_a_field() {
             feature: "x".into(),
             total_tasks: None,
             max_parallelization: None,
-            tasks: vec![task],
+            tasks: vec![task.into()],
             extra: Map::new(),
         };
         assert_eq!(GraphFile::parse(&graph.to_json()), Ok(graph), "{name}");

@@ -590,7 +590,7 @@ impl mahabharatha_core::run::Journal for Recorder {
     }
 }
 
-/// Writes the plan for the user: the task files and the assignment of tasks to workers.
+/// Writes the plan for the user: the assignment of tasks to workers.
 fn write_plan(paths: &FeaturePaths, run: &Run, leases: &[PortLease]) -> Result<()> {
     let graph = run.graph();
     let plan = Plan::new(graph, run.policy().workers);
@@ -600,8 +600,7 @@ fn write_plan(paths: &FeaturePaths, run: &Run, leases: &[PortLease]) -> Result<(
     let worktrees = worktrees.strip_prefix(root).unwrap_or(&worktrees).to_string_lossy();
     let assignments = worker_assignments(&plan, graph, &ports, &worktrees);
     let text = serde_json::to_string_pretty(&assignments).expect("assignments have string keys only") + "\n";
-    write_atomic(&paths.assignments(), text.as_bytes())?;
-    files::write_tasks(paths, run)
+    write_atomic(&paths.assignments(), text.as_bytes())
 }
 
 /// Returns the current time.

@@ -81,7 +81,7 @@ fn is_retriable(status: &str) -> bool {
 fn known_tasks(paths: &FeaturePaths) -> BTreeMap<TaskId, (String, String)> {
     let graph = bounded::read_to_string(&paths.graph(), LARGE_FILE_BYTES).ok();
     let specified = graph.and_then(|text| GraphFile::parse(&text).ok()).map(|graph| graph.tasks).unwrap_or_default();
-    let planned = specified.into_iter().map(|task| (task.id, ("pending".to_owned(), task.title)));
+    let planned = specified.iter().map(|task| (task.id.clone(), ("pending".to_owned(), task.title.clone())));
     let projection = bounded::read(&paths.projection(), LARGE_FILE_BYTES).ok();
     let projection: Value = projection.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

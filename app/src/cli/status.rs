@@ -102,19 +102,21 @@ fn look(place: &Place, ui: &Ui, watched: bool) -> Result<Look> {
     let Some(mut feed) = Feed::find(place)? else {
         return Ok(Look { text: not_run_yet(place, ui)?, driven: false });
     };
-    let data = feed.read()?;
-    let (view, driven) = (&data.view, data.driven);
+    let mut data = feed.read()?;
+    let driven = data.driven;
     if ui.json() {
-        let mut status = run_json(place, feed.run(), &data)?;
-        if ui.verbose() {
-            status["worktree_bytes"] = json!(worktree_bytes(place, watched));
-            let containers = containers(place, &latest_jobs(place, view), watched);
-            for (worker, shown) in view.workers.iter().zip(status["workers"].as_array_mut().into_iter().flatten()) {
-                shown["container"] = json!(containers.get(&worker.id));
+        let containers = ui.verbose().then(|| containers(place, &latest_jobs(place, &data.view), watched));
+        let mut status = run_json(place, feed.run(), &mut data)?;
+        if let Some(containers) = containers {
+            status.fields["worktree_bytes"] = json!(worktree_bytes(place, watched));
+            for shown in status.fields["workers"].as_array_mut().into_iter().flatten() {
+                let worker = shown["id"].as_u64().and_then(|id| u32::try_from(id).ok());
+                shown["container"] = json!(worker.and_then(|worker| containers.get(&worker)));
             }
         }
         return Ok(Look { text: status.to_string(), driven });
     }
+    let view = &data.view;
     let details = ui.verbose().then(|| details(place, view, watched)).transpose()?;
     let list = task_list(place, view, feed.run(), driven);
     let show = Show {
@@ -138,9 +140,9 @@ fn look(place: &Place, ui: &Ui, watched: bool) -> Result<Look> {
 
 /// Formats a feature that is planned or designed; an error if nothing is known about it.
 fn not_run_yet(place: &Place, ui: &Ui) -> Result<String> {
-    let planned = planned(place)?;
+    let mut planned = planned(place)?;
     if ui.json() {
-        return Ok(planned.to_json(place)?.to_string());
+        return Ok(planned.json(place)?.to_string());
     }
     let requirements = planned.requirements.map(|status| status.to_string());
     let text = planned_text(&planned.view, requirements.as_deref(), ui.columns(), ui.paint());

@@ -33,19 +33,21 @@ pub struct StopArgs {
 
 pub fn run(global: &Global, ui: &Ui, args: &StopArgs) -> Result<ExitCode> {
     let place = global.known_place(args.feature.as_deref())?;
-    let run = control::read_run(&place)?;
+    if !place.paths.journal().exists() {
+        return Err(control::no_run(&place));
+    }
     let worker = args.worker.map(WorkerId);
-    if let Some(worker) = worker
-        && worker.0 as usize >= run.workers().len()
-    {
-        return Err(Error::new(Kind::Usage, format!("there is no worker {worker}")).hint(format!(
-            "The workers of {} are 0 to {}.",
-            place.feature,
-            run.workers().len() - 1
-        )));
+    if let Some(worker) = worker {
+        check_worker(&place, worker)?;
     }
     let grace = if args.force { Duration::ZERO } else { Duration::from_secs(args.grace) };
-    let stopped = stop(&place, worker, args.force, grace)?;
+    let answered = || {
+        if !ui.json() {
+            let what = worker.map_or_else(|| place.feature.to_string(), |worker| format!("worker {worker}"));
+            ui.note(&format!("stopping {what}: agents end, and their work is saved"));
+        }
+    };
+    let stopped = stop(&place, worker, args.force, grace, answered)?;
     if ui.json() {
         ui.data(
             &serde_json::json!({ "feature": place.feature.as_str(), "worker": worker, "stopped": stopped }).to_string(),
@@ -54,6 +56,15 @@ pub fn run(global: &Global, ui: &Ui, args: &StopArgs) -> Result<ExitCode> {
         ui.note(&result_text(&place, worker, stopped)?);
     }
     Ok(ExitCode::Done)
+}
+
+fn check_worker(place: &Place, worker: WorkerId) -> Result<()> {
+    let count = control::read_run(place)?.workers().len();
+    if (worker.0 as usize) < count {
+        return Ok(());
+    }
+    let hint = format!("The workers of {} are 0 to {}.", place.feature, count - 1);
+    Err(Error::new(Kind::Usage, format!("there is no worker {worker}")).hint(hint))
 }
 
 fn result_text(place: &Place, worker: Option<WorkerId>, stopped: bool) -> Result<String> {

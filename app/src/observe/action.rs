@@ -99,12 +99,13 @@ impl Action {
                 let ports = specs::load_config(&place.project)?.ports;
                 control::scale(place, *workers, &ports)?.message.unwrap_or_default()
             }
-            Action::StopWorker { worker } => match stop(place, Some(WorkerId(*worker)), false, GRACE_PERIOD)? {
+            Action::StopWorker { worker } => match stop(place, Some(WorkerId(*worker)), false, GRACE_PERIOD, || {})? {
                 true => format!("worker {worker} is stopped; its task goes to another"),
                 false => "nothing runs".to_string(),
             },
             Action::StopRun { force } => {
-                stop(place, None, *force, if *force { std::time::Duration::ZERO } else { GRACE_PERIOD })?;
+                let grace = if *force { std::time::Duration::ZERO } else { GRACE_PERIOD };
+                stop(place, None, *force, grace, || {})?;
                 return Ok("stopped; its work is kept".to_string());
             }
         };

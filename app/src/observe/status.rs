@@ -6,14 +6,14 @@ use mahabharatha_core::run::Run;
 use mahabharatha_core::view::{Blocker, PlannedView, RunView};
 use mahabharatha_engine::claude::tasks;
 use mahabharatha_engine::report::extended;
-use mahabharatha_engine::report::status::{self, ListView};
+use mahabharatha_engine::report::status::{self, ListView, StatusJson};
 use mahabharatha_engine::session::control;
 use mahabharatha_engine::specs;
 use mahabharatha_setup::planning::{self, ApprovalStatus};
 use mahabharatha_sys::error::{Error, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::costs;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::data::Data;
 
@@ -25,14 +25,14 @@ pub struct Planned {
 }
 
 /// Returns the status of a run.
-pub fn run_json(place: &Place, run: &Run, data: &Data) -> Result<Value> {
+pub fn run_json<'d>(place: &Place, run: &Run, data: &'d mut Data) -> Result<StatusJson<'d>> {
     let list = task_list(place, &data.view, run, data.driven);
-    let mut status = status::status_json(&data.view, &data.doing, data.gate.as_ref(), &data.gates, list.as_ref());
+    let mut status = status::status_json(&mut data.view, &data.doing, data.gate.as_ref(), &data.gates, list.as_ref());
     let approval = planning::approval_status(&place.project, &place.paths)?;
     if approval != ApprovalStatus::Missing {
-        status["requirements"] = json!(approval);
+        status.fields["requirements"] = json!(approval);
     }
-    status["setup"] = json!(setup_cost(place)?);
+    status.fields["setup"] = json!(setup_cost(place)?);
     Ok(status)
 }
 
@@ -63,12 +63,14 @@ pub fn planned(place: &Place) -> Result<Planned> {
 }
 
 impl Planned {
-    pub fn to_json(&self, place: &Place) -> Result<Value> {
+    pub fn json(&mut self, place: &Place) -> Result<StatusJson<'_>> {
+        let tasks = std::mem::take(&mut self.view.tasks);
         // Fields that the status of a run has too.
-        let mut status = extended(json!({ "level": null, "workers": [], "mismatches": [] }), &self.view);
-        status["requirements"] = json!(self.requirements);
-        status["setup"] = json!(setup_cost(place)?);
-        Ok(status)
+        let mut fields = extended(json!({ "level": null, "workers": [], "mismatches": [] }), &self.view);
+        self.view.tasks = tasks;
+        fields["requirements"] = json!(self.requirements);
+        fields["setup"] = json!(setup_cost(place)?);
+        Ok(StatusJson { fields, tasks: &self.view.tasks })
     }
 }
 

@@ -11,10 +11,12 @@ use std::time::{Duration, Instant};
 use mahabharatha_core::ids::{Feature, TaskId};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::view::RunView;
+use mahabharatha_engine::report::status::StatusJson;
 use mahabharatha_engine::session::control;
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::watch::{self as changes, Changes};
+use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -71,23 +73,23 @@ impl Snapshot {
     }
 
     /// Returns the next snapshot; none if it would be the same.
-    fn next(&self, mut status: Value) -> Option<Snapshot> {
+    fn next(&self, mut fields: Value, tasks: &[impl Serialize]) -> Option<Snapshot> {
         let version = self.version + 1;
-        let tasks = status.as_object_mut().and_then(|status| status.remove("tasks")).unwrap_or_default();
-        let text = |(index, task): (usize, &Value)| {
-            let text = task.to_string();
+        fields.as_object_mut().map(|fields| fields.remove("tasks"));
+        let text = |(index, task): (usize, _)| {
+            let text = serde_json::to_string(task).expect("a task has string keys only");
             match self.tasks.get(index).filter(|before| *before.text == text) {
                 Some(before) => before.clone(),
                 None => TaskText { text: text.into(), changed: version },
             }
         };
-        let tasks: Vec<TaskText> = tasks.as_array().into_iter().flatten().enumerate().map(text).collect();
-        let head = status.to_string();
+        let tasks: Vec<TaskText> = tasks.iter().enumerate().map(text).collect();
+        let head = fields.to_string();
         let is_same = self.problem.is_none()
             && head == self.head
             && tasks.len() == self.tasks.len()
             && tasks.iter().all(|task| task.changed != version);
-        let seq = status["seq"].as_u64().unwrap_or(0);
+        let seq = fields["seq"].as_u64().unwrap_or(0);
         (!is_same).then_some(Snapshot { seq, version, head, tasks, problem: None })
     }
 }
@@ -102,8 +104,9 @@ struct Source {
 }
 
 impl Source {
-    /// Returns the status; none if it was made of the same a short while ago, since it takes time to make.
-    fn read(&mut self) -> Result<Option<Value>> {
+    /// Returns the next snapshot; none if it would be the same. Does not make a status, which takes time, if one was made of
+    /// the same a short while ago.
+    fn next(&mut self, before: &Snapshot) -> Result<Option<Snapshot>> {
         match &mut self.run {
             Some((feed, data)) => feed.refresh(data)?,
             None => {
@@ -113,13 +116,18 @@ impl Source {
                 }
             }
         }
-        let Some((feed, data)) = &self.run else { return planned(&self.place)?.to_json(&self.place).map(Some) };
+        let Some((feed, data)) = &mut self.run else {
+            let mut planned = planned(&self.place)?;
+            let StatusJson { fields, tasks } = planned.json(&self.place)?;
+            return Ok(before.next(fields, tasks));
+        };
         if self.made_of.as_ref().is_some_and(|(known, at)| known == data && at.elapsed() < MAX_INTERVAL) {
             return Ok(None);
         }
-        let status = run_json(&self.place, feed.run(), data)?;
+        let StatusJson { fields, tasks } = run_json(&self.place, feed.run(), data)?;
+        let next = before.next(fields, tasks);
         self.made_of = Some((data.clone(), Instant::now()));
-        Ok(Some(status))
+        Ok(next)
     }
 }
 
@@ -178,8 +186,8 @@ impl Live {
     fn look(&self) {
         let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         let before = Arc::clone(&self.latest.borrow());
-        let next = match source.read() {
-            Ok(status) => status.and_then(|status| before.next(status)),
+        let next = match source.next(&before) {
+            Ok(next) => next,
             Err(error) => {
                 let problem =
                     Some(Problem::from(error).to_json()).filter(|problem| before.problem.as_ref() != Some(problem));
@@ -246,17 +254,18 @@ mod tests {
 
     #[test]
     fn a_snapshot_tells_what_has_changed_since_another() {
-        let status = |cost: u64, b: &str| json!({ "seq": 7, "tasks": [{ "id": "A" }, { "id": b }], "cost": cost });
-        let first = Snapshot::default().next(status(1, "B")).unwrap();
-        assert_eq!(parsed(&first.since(None)), status(1, "B"));
-        assert_eq!(parsed(&first.since(Some(first.version))), json!({ "seq": 7, "tasks": [], "cost": 1 }));
-        assert!(first.next(status(1, "B")).is_none());
-        let second = first.next(status(2, "B")).unwrap();
-        let third = second.next(status(2, "C")).unwrap();
+        let tasks = |last: &str| [json!({ "id": "A" }), json!({ "id": last })];
+        let fields = |cost: u64| json!({ "seq": 7, "tasks": [], "cost": cost });
+        let first = Snapshot::default().next(fields(1), &tasks("B")).unwrap();
+        assert_eq!(parsed(&first.since(None)), json!({ "seq": 7, "tasks": tasks("B"), "cost": 1 }));
+        assert_eq!(parsed(&first.since(Some(first.version))), fields(1));
+        assert!(first.next(fields(1), &tasks("B")).is_none());
+        let second = first.next(fields(2), &tasks("B")).unwrap();
+        let third = second.next(fields(2), &tasks("C")).unwrap();
         for seen in [first.version, second.version] {
             assert_eq!(parsed(&third.since(Some(seen)))["tasks"], json!([{ "id": "C" }]));
         }
-        let shorter = third.next(json!({ "seq": 8, "tasks": [{ "id": "A" }], "cost": 2 })).unwrap();
+        let shorter = third.next(fields(2), &tasks("C")[..1]).unwrap();
         assert_eq!(parsed(&shorter.since(None))["tasks"], json!([{ "id": "A" }]));
     }
 }

@@ -124,9 +124,9 @@ fn the_task_files_shown_are_those_of_the_graph() {
     let files = examples(&read("docs/task-graph.md"), "markdown");
     let [written, by_hand] = files.as_slice() else { panic!("{} task files", files.len()) };
     assert_eq!(*written, write_task_file(&graph.tasks[2], None));
-    assert_eq!(parse_task_file(written, |_| true).as_ref(), Ok(&graph.tasks[2]));
+    assert_eq!(parse_task_file(written, |_| true).as_ref(), Ok(&*graph.tasks[2]));
 
-    let mut expected = graph.tasks[0].clone();
+    let mut expected = (*graph.tasks[0]).clone();
     expected.acceptance_criteria.truncate(1);
     expected.estimate_minutes = None;
     expected.verification.timeout_seconds = 300;

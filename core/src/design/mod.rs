@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::ids::Feature;
-use crate::spec::{GraphFile, TaskSpec};
+use crate::spec::{GraphFile, Shared, TaskSpec};
 
 pub use document::{Page, design_document};
 pub use manifest::design_manifest;
@@ -111,7 +111,7 @@ pub struct Proposal {
 struct Answer {
     #[serde(default)]
     design: Design,
-    tasks: Vec<TaskSpec>,
+    tasks: Vec<Shared<TaskSpec>>,
 }
 
 impl Proposal {
@@ -122,7 +122,7 @@ impl Proposal {
         Ok(Proposal::new(design, feature, tasks))
     }
 
-    fn new(design: Design, feature: &Feature, tasks: Vec<TaskSpec>) -> Proposal {
+    fn new(design: Design, feature: &Feature, tasks: Vec<Shared<TaskSpec>>) -> Proposal {
         let graph = GraphFile {
             feature: feature.to_string(),
             total_tasks: None,

@@ -4,7 +4,7 @@ use super::stubs::unfilled_task;
 use super::{Choice, Component, Decision, Design, LEVELS, Proposal, Risk};
 use crate::graph::Problem;
 use crate::ids::Feature;
-use crate::spec::{FileLists, GraphFile, Requirements, TaskSpec, Verification};
+use crate::spec::{FileLists, GraphFile, Requirements, Shared, TaskSpec, Verification};
 
 impl Design {
     /// Fills in what can be derived from the requirements.
@@ -38,7 +38,7 @@ pub fn is_form(document: &str) -> bool {
 
 /// Returns a problem for each task that still has placeholders.
 pub fn unfilled(file: &GraphFile) -> Vec<Problem> {
-    let problem = |task: &TaskSpec| {
+    let problem = |task: &Shared<TaskSpec>| {
         let left = placeholders_in(task);
         (!left.is_empty()).then(|| unfilled_task(&task.id, &left))
     };
@@ -87,7 +87,7 @@ pub fn skeleton(feature: &Feature) -> Proposal {
         testing: vec![text("{What is tested, and how}")],
         ..Design::default()
     };
-    let tasks = LEVELS.iter().enumerate().map(|(level, (name, purpose))| task(level, name, purpose)).collect();
+    let tasks = LEVELS.iter().enumerate().map(|(level, (name, purpose))| task(level, name, purpose).into()).collect();
     Proposal::new(design, feature, tasks)
 }
 

@@ -8,7 +8,7 @@ use super::{
     OwnedPath, Rules, StartTree, Task, TaskGraph, claims, dependencies, disabled_checks, fields, owners, reads,
 };
 use crate::ids::{BadName, Feature, Level, TaskId};
-use crate::spec::{Effort, GraphFile, TaskSpec};
+use crate::spec::{Effort, GraphFile, Shared, TaskSpec};
 
 /// Longest timeout of a verification. Anything longer is a mistake, and could overflow time arithmetic.
 pub const MAX_TIMEOUT_SECONDS: u64 = 7 * 24 * 60 * 60;
@@ -119,7 +119,7 @@ fn check_task(report: &mut Report, index: usize, task: &TaskSpec) {
     }
 }
 
-fn task(spec: &TaskSpec, mut owned: Vec<OwnedPath>) -> Option<Task> {
+fn task(spec: &Shared<TaskSpec>, mut owned: Vec<OwnedPath>) -> Option<Task> {
     let mut known = BTreeSet::new();
     let once = spec.dependencies.iter().filter(|dependency| known.insert(dependency.as_str()));
     let dependencies = once.map(|dependency| TaskId::new(dependency.clone()).ok()).collect::<Option<_>>()?;

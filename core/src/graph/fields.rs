@@ -17,7 +17,8 @@ pub(super) fn check(report: &mut Report, file: &GraphFile) {
     for message in unknown("", &extra, &GraphFile::FIELDS) {
         report.whole(Warning, CODE, message);
     }
-    for (index, TaskSpec { extra, files, verification, .. }) in file.tasks.iter().enumerate() {
+    for (index, task) in file.tasks.iter().enumerate() {
+        let TaskSpec { extra, files, verification, .. } = &**task;
         let found = unknown("", extra, &TaskSpec::FIELDS);
         let found = found.into_iter().chain(unknown("files.", &files.extra, &FileLists::FIELDS));
         for message in found.chain(unknown("verification.", &verification.extra, &Verification::FIELDS)) {

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{Feature, Level, TaskId};
 use crate::spec::path::{ListedPath, ancestors, folded};
-use crate::spec::{GraphFile, TaskSpec};
+use crate::spec::{GraphFile, Shared, TaskSpec};
 
 pub use crate::severity::Severity;
 pub use check::MAX_TIMEOUT_SECONDS;
@@ -49,7 +49,7 @@ pub struct Task {
     pub level: Level,
     pub dependencies: Vec<TaskId>,
     pub owned: Vec<OwnedPath>,
-    pub spec: TaskSpec,
+    pub spec: Shared<TaskSpec>,
 }
 
 /// A path that a task may change.

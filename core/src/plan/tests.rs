@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::graph::Rules;
@@ -115,7 +116,8 @@ fn foreground_tasks_are_listed_but_not_assigned() {
 #[test]
 fn assignments_name_branch_worktree_and_ports() {
     let graph = graph(&[("a", 1, 2.0, &[]), ("b", 2, 0.5, &["a"])]);
-    let file = worker_assignments(&Plan::new(&graph, 2), &graph, &[vec![5000, 5001]], ".mahabharatha/worktrees/x");
+    let (plan, ports) = (Plan::new(&graph, 2), [vec![5000, 5001]]);
+    let file = worker_assignments(&plan, &graph, &ports, ".mahabharatha/worktrees/x");
     insta::assert_snapshot!(serde_json::to_string_pretty(&file).unwrap(), @r#"
     {
       "feature": "x",

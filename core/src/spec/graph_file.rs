@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::SpecError;
+use super::{Shared, SpecError};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(expecting = "an object with `feature` and `tasks`")]
@@ -14,7 +14,7 @@ pub struct GraphFile {
     pub total_tasks: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallelization: Option<u64>,
-    pub tasks: Vec<TaskSpec>,
+    pub tasks: Vec<Shared<TaskSpec>>,
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
@@ -148,6 +148,11 @@ impl Default for Verification {
 impl GraphFile {
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        // To keep track of the field's path takes longer than to read the file, so it is done only for an error.
+        serde_json::from_str(text).or_else(|_| GraphFile::parse_with_paths(text))
+    }
+
+    fn parse_with_paths(text: &str) -> Result<Self, SpecError> {
         let mut json = serde_json::Deserializer::from_str(text);
         let file = serde_path_to_error::deserialize(&mut json).map_err(|error| {
             let path = error.path().to_string();

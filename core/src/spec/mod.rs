@@ -4,11 +4,13 @@ mod effort;
 mod graph_file;
 pub(crate) mod path;
 mod requirements;
+mod shared;
 mod task_file;
 
 pub use effort::Effort;
 pub use graph_file::{FileLists, GraphFile, TaskSpec, Verification};
 pub use requirements::{Criterion, Gap, Requirements, Story};
+pub use shared::Shared;
 pub use task_file::{import_tasks, parse_task_file, write_continued_task_file, write_task_file};
 
 /// Why a document cannot be parsed, with the position if the format gives one.

@@ -33,7 +33,7 @@ pub fn graph(rng: &mut Rng, most: u64) -> GraphFile {
         feature: "sim".to_string(),
         total_tasks: None,
         max_parallelization: None,
-        tasks,
+        tasks: tasks.into_iter().map(Into::into).collect(),
         extra: Default::default(),
     }
 }

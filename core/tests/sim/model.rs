@@ -10,7 +10,7 @@ use mahabharatha_core::ids::{Attempt, Level, Oid, TaskId, Time};
 use mahabharatha_core::run::effect::{Carry, Job, Performer, Purpose};
 use mahabharatha_core::run::event::{Event, GatePass, Intent, JobEnd, JobReport, Obstacle, Policy, Schedule, Setup};
 use mahabharatha_core::run::{Effect, EffectId};
-use mahabharatha_core::spec::GraphFile;
+use mahabharatha_core::spec::{GraphFile, TaskSpec};
 
 use crate::model::parts::{BreakerModel, FREE_CHECKPOINTS, LevelModel, LimitModel, Standing, TaskModel};
 
@@ -108,7 +108,7 @@ impl Model {
         for spec in &file.tasks {
             let mut entry = self.tasks.remove(&id(&spec.id)).unwrap_or_else(|| TaskModel::new(spec));
             entry.last_attempt = entry.last_attempt.max(self.retired.remove(&id(&spec.id)).unwrap_or(0));
-            entry.spec = spec.clone();
+            entry.spec = TaskSpec::clone(spec);
             entry.dependencies = spec.dependencies.iter().map(id).collect();
             tasks.insert(id(&spec.id), entry);
         }
@@ -129,7 +129,7 @@ impl Model {
             if let Effect::RunJob(job) = effect
                 && job.purpose == Purpose::Build
                 && let Some(spec) = file.tasks.iter().find(|spec| spec.id == job.task.as_str())
-                && self.tasks.get(&job.task).is_none_or(|entry| entry.spec != *spec)
+                && self.tasks.get(&job.task).is_none_or(|entry| entry.spec != **spec)
             {
                 self.outdated.insert(*id);
             }

@@ -73,7 +73,7 @@ impl Model {
         self.grants.iter().any(|(to, path, _)| {
             let owns = |task: &TaskSpec| listed(task).any(|own| own == path) || granted(&task.id, path);
             let is_other = |task: &TaskSpec| task.id != to.as_str() && owns(task);
-            open().any(|task| task.id == to.as_str()) && open().any(is_other)
+            open().any(|task| task.id == to.as_str()) && open().any(|task| is_other(task))
         })
     }
 

@@ -61,7 +61,7 @@ fn new_task(rng: &mut Rng, graph: &mut GraphFile, level: u32) {
         share(rng, graph, &mut task);
     }
     let place = rng.index(graph.tasks.len() + 1);
-    graph.tasks.insert(place, task);
+    graph.tasks.insert(place, task.into());
 }
 
 /// Gives a task a file that others own, after the last of them if that is on a lower level.

@@ -51,7 +51,7 @@ pub fn random_graph(rng: &mut Rng, max_tasks: usize) -> GraphFile {
         feature: "random".to_owned(),
         total_tasks: rng.chance(50).then_some(count as u64),
         max_parallelization: None,
-        tasks,
+        tasks: tasks.into_iter().map(Into::into).collect(),
         extra: Map::new(),
     }
 }

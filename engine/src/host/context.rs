@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
 use mahabharatha_core::estimate::{Actual, Estimate};
-use mahabharatha_core::graph::{Task, TaskGraph};
+use mahabharatha_core::graph::{OwnedPath, Task, TaskGraph};
 use mahabharatha_core::ids::{Oid, TaskId, WorkerId};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::run::effect::{GRACE_PERIOD, Job};
+use mahabharatha_core::spec::TaskSpec;
 use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result};
@@ -139,7 +140,8 @@ impl Inner {
 
     /// Creates the integration's own git directory and returns the integration.
     pub fn integration(&self, report: impl Fn(Note) + Send + Sync + 'static) -> Result<Integration> {
-        self.integration_in(&self.integration_dir(), report)
+        let owners = self.graph().tasks().iter().map(|task| (task.id.clone(), task.owned.clone())).collect();
+        self.integration_in(&self.integration_dir(), owners, report)
     }
 
     /// Returns the job with the commit that its attempt really starts from: its base with the work on top that it needs and
@@ -149,13 +151,21 @@ impl Inner {
             return Ok(job.clone());
         }
         // The integration renews its own git directory while attempts are started.
-        let bases = self.integration_in(&self.paths.dir().join("bases"), |_| {})?;
+        let graph = self.graph();
+        let tasks = job.on.iter().filter_map(|work| graph.task(&work.task));
+        let owners = tasks.map(|task| (task.id.clone(), task.owned.clone())).collect();
+        let bases = self.integration_in(&self.paths.dir().join("bases"), owners, |_| {})?;
         let base = bases.put_onto(&job.base, &job.on)?;
         crash::point(|| format!("job {} {} has its base", job.task, job.attempt));
         Ok(Job { base, on: Vec::new(), ..job.clone() })
     }
 
-    fn integration_in(&self, dir: &Path, report: impl Fn(Note) + Send + Sync + 'static) -> Result<Integration> {
+    fn integration_in(
+        &self,
+        dir: &Path,
+        owners: BTreeMap<TaskId, Vec<OwnedPath>>,
+        report: impl Fn(Note) + Send + Sync + 'static,
+    ) -> Result<Integration> {
         Ok(Integration {
             project: self.project.clone(),
             paths: self.paths.clone(),
@@ -170,7 +180,7 @@ impl Inner {
             warm: Warm::of(&self.config.worktrees),
             gates: self.config.quality_gates.clone(),
             caches: self.config.gates.caches.clone(),
-            owners: self.graph().tasks().iter().map(|task| (task.id.clone(), task.owned.clone())).collect(),
+            owners,
             env: self.integration_env()?,
             confinement: self.confinement.clone(),
             cancel: self.cancel.clone(),
@@ -278,7 +288,7 @@ impl Inner {
         Ok(JobSpec {
             feature: self.paths.feature().clone(),
             job: job.clone(),
-            task: task.spec.clone(),
+            task: TaskSpec::clone(&task.spec),
             owned: task.owned.clone(),
             root: self.project.root().to_owned(),
             common_dir: self.project.common_dir().to_owned(),

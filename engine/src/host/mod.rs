@@ -6,12 +6,13 @@ pub mod cleanup;
 mod clock;
 mod close;
 mod context;
+mod inbox;
 pub mod integrate;
 pub mod jobs;
 mod slots;
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -31,13 +32,14 @@ use crate::agent::claude;
 use crate::worker;
 use clock::Clock;
 pub use context::{Context, Settings};
+use inbox::Inbox;
 use integrate::{Blame, GateCall, Gated, Integration, Outcome};
 
 /// The host of a run on this machine.
 pub struct LocalHost {
     context: Context,
     events: Sender<Event>,
-    inbox: Receiver<Event>,
+    inbox: Inbox,
     spool: Spool,
     jobs: BTreeMap<EffectId, (Job, jobs::Control)>,
     /// Held by the one thread that may use the staging worktree.
@@ -56,7 +58,7 @@ const THREAD_EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 impl LocalHost {
     /// Creates the host. `last` is the latest time in the journal.
     pub fn new(context: Context, last: Time) -> Result<LocalHost> {
-        let (events, inbox) = mpsc::channel();
+        let (events, arriving) = mpsc::channel();
         let asked = events.clone();
         let spool = Spool::watch(context.paths.dir(), move |request, command| {
             let _ = asked.send(Event::Asked { request, command });
@@ -65,7 +67,7 @@ impl LocalHost {
         Ok(LocalHost {
             context,
             events,
-            inbox,
+            inbox: Inbox::new(arriving),
             spool,
             jobs: BTreeMap::new(),
             staging: Arc::default(),
@@ -78,7 +80,7 @@ impl LocalHost {
 
     /// Returns the next event that has already arrived, without waiting.
     pub fn pending(&mut self) -> Option<Event> {
-        self.inbox.try_recv().ok().inspect(|event| self.forget_ended(event))
+        self.inbox.take().inspect(|event| self.forget_ended(event))
     }
 
     fn forget_ended(&mut self, event: &Event) {
@@ -296,14 +298,7 @@ impl Host for LocalHost {
         if !run.is_integrating() {
             self.integration.lock().unwrap_or_else(PoisonError::into_inner).take();
         }
-        let event = match run.next_wakeup() {
-            None => self.inbox.recv().ok(),
-            Some(until) => match self.clock.wait(&self.inbox, until) {
-                Err(RecvTimeoutError::Timeout) => Some(Event::Woke),
-                received => received.ok(),
-            },
-        }
-        .expect("the host itself keeps a sender");
+        let event = self.inbox.wait(&self.clock, run.next_wakeup()).unwrap_or(Event::Woke);
         self.forget_ended(&event);
         event
     }

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use jiff::Timestamp;
+use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::run::Run;
 use mahabharatha_core::spec::{write_continued_task_file, write_task_file};
 use mahabharatha_core::view::{RunView, TaskView};
@@ -45,12 +46,13 @@ pub fn write_files(project: &Project, paths: &FeaturePaths, run: &Run) -> Result
 
 /// Writes the files that show what the run and its planning have cost.
 pub fn write_costs(project: &Project, paths: &FeaturePaths, run: &Run) -> Result<()> {
-    write_projection(paths, &view(paths, run)?)?;
-    write_state(project, paths, run)
+    let view = view(paths, run)?;
+    write_projection(paths, &view)?;
+    write_state_of(project, paths, run, &view)
 }
 
 pub fn write_tasks(paths: &FeaturePaths, run: &Run) -> Result<()> {
-    RunView::of(run).tasks.iter().try_for_each(|task| write_task(paths, run, task))
+    run.graph().tasks().iter().try_for_each(|task| write_task(paths, run, &task.id))
 }
 
 pub fn write_projection(paths: &FeaturePaths, view: &RunView) -> Result<()> {
@@ -59,14 +61,18 @@ pub fn write_projection(paths: &FeaturePaths, view: &RunView) -> Result<()> {
 
 /// Writes this feature's section of `STATE.md`; other sections stay as they are.
 pub fn write_state(project: &Project, paths: &FeaturePaths, run: &Run) -> Result<()> {
+    write_state_of(project, paths, run, &view(paths, run)?)
+}
+
+/// Like `write_state`, with a view of the run that the caller has.
+pub fn write_state_of(project: &Project, paths: &FeaturePaths, run: &Run, view: &RunView) -> Result<()> {
     let (path, feature) = (project.state_file(), paths.feature().as_str());
     let _one_at_a_time = WorktreesLock::wait(&project.shared_dir())?;
     if let Some(dir) = path.parent() {
         sweep(dir);
     }
     let before = read_state(&path)?;
-    let view = view(paths, run)?;
-    let section = StateSection::of(&view, state_md::decisions(&before, run));
+    let section = StateSection::of(view, state_md::decisions(&before, run));
     let after = state_md::replace_section(&before, feature, &state_md::render_section(&section));
     write_projected(&path, &after)
 }
@@ -106,14 +112,14 @@ pub fn write_checkpoint(project: &Project, paths: &FeaturePaths, checkpoint: &Ch
 }
 
 /// Writes `tasks/<id>.md`, with the failure analysis of a blocked task or the note of a task to be continued.
-fn write_task(paths: &FeaturePaths, run: &Run, view: &TaskView) -> Result<()> {
-    let Some(task) = run.graph().task(&view.id) else { return Ok(()) };
-    let analysis = (view.status == "blocked").then(|| failure_analysis(paths.feature().as_str(), view));
+pub fn write_task(paths: &FeaturePaths, run: &Run, task: &TaskId) -> Result<()> {
+    let Some(view) = TaskView::of(run, task) else { return Ok(()) };
+    let analysis = (view.status == "blocked").then(|| failure_analysis(paths.feature().as_str(), &view));
     let text = match view.checkpoint_note() {
-        Some(note) => write_continued_task_file(&task.spec, &block(note)),
-        None => write_task_file(&task.spec, analysis.as_deref()),
+        Some(note) => write_continued_task_file(&view.spec, &block(note)),
+        None => write_task_file(&view.spec, analysis.as_deref()),
     };
-    let path = paths.task_file(&view.id);
+    let path = paths.task_file(task);
     if bounded::read_to_string(&path, LARGE_FILE_BYTES).is_ok_and(|before| before == text) {
         return Ok(());
     }

@@ -153,6 +153,8 @@ impl Due {
 
 impl Follower {
     fn follow(mut self, inbox: &Receiver<Message>) -> bool {
+        self.write_what_is_due();
+        self.write(|follower| files::write_tasks(&follower.paths, &follower.run));
         loop {
             let message = match self.next_due() {
                 None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -203,7 +205,7 @@ impl Follower {
             && (matches!(report.end, JobEnd::Checkpoint { .. })
                 || self.run.task(task).is_some_and(|state| matches!(state.status, TaskStatus::Blocked { .. })))
         {
-            self.write(|follower| files::write_tasks(&follower.paths, &follower.run));
+            self.write(|follower| files::write_task(&follower.paths, &follower.run, task));
         }
     }
 
@@ -216,22 +218,25 @@ impl Follower {
     }
 
     fn write_what_is_due(&mut self) {
+        let (projects, reports) = (self.projection.is_due(), self.reports.is_due());
+        if !projects && !reports {
+            return;
+        }
         let began = Instant::now();
-        if self.projection.is_due() {
-            // `status` reports an unreadable cost file.
-            let view = files::view(&self.paths, &self.run).unwrap_or_else(|_| RunView::of(&self.run));
+        // `status` reports an unreadable cost file.
+        let view = files::view(&self.paths, &self.run).unwrap_or_else(|_| RunView::of(&self.run));
+        if projects {
             if let Some(mirror) = &self.mirror {
                 mirror.update(&view, &self.run);
             }
             self.write(|follower| files::write_projection(&follower.paths, &view));
-            self.display.update(view);
             self.projection.done(began);
         }
-        if self.reports.is_due() {
-            let began = Instant::now();
-            self.write(|follower| files::write_state(&follower.project, &follower.paths, &follower.run));
+        if reports {
+            self.write(|Follower { project, paths, run, .. }| files::write_state_of(project, paths, run, &view));
             self.reports.done(began);
         }
+        self.display.update(view);
     }
 
     fn look_at_gate(&mut self) {

@@ -9,7 +9,8 @@ use mahabharatha_core::ids::Time;
 use mahabharatha_core::view::{AttemptView, LevelView, RunView, Stamp, TaskView, WorkerView};
 use mahabharatha_sys::container::Usage;
 use mahabharatha_sys::ui::{Paint, Style, fit, one_line, width};
-use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::columns::{Cell, cell, columns, styled};
@@ -108,15 +109,44 @@ pub struct Show<'a> {
     pub paint: Paint,
 }
 
-/// Returns the status in the documented JSON format.
-pub fn status_json(
-    view: &RunView,
+/// A status in the documented JSON format.
+pub struct StatusJson<'v> {
+    /// All fields, with none of the tasks.
+    pub fields: Value,
+    /// There may be thousands, so no copy is made.
+    pub tasks: &'v [TaskView],
+}
+
+impl Serialize for StatusJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (name, value) in self.fields.as_object().into_iter().flatten() {
+            match name.as_str() {
+                "tasks" => map.serialize_entry(name, self.tasks)?,
+                _ => map.serialize_entry(name, value)?,
+            }
+        }
+        map.end()
+    }
+}
+
+impl fmt::Display for StatusJson<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
+    }
+}
+
+/// Returns the status of a run.
+pub fn status_json<'v>(
+    view: &'v mut RunView,
     doing: &BTreeMap<u32, Doing>,
     gate: Option<&GateProgress>,
     gates: &[GateRunView],
     list: Option<&ListView>,
-) -> Value {
+) -> StatusJson<'v> {
+    let tasks = std::mem::take(&mut view.tasks);
     let mut status = json!(view);
+    view.tasks = tasks;
     status["running_gate"] = json!(gate.map(GateProgress::to_json));
     status["gates"] = json!(gates);
     for (worker, shown) in view.workers.iter().zip(status["workers"].as_array_mut().into_iter().flatten()) {
@@ -132,7 +162,7 @@ pub fn status_json(
     status["task_list"] = json!(
         list.map(|list| { json!({ "id": list.id, "shown_instead": list.shown_instead, "trouble": list.trouble }) })
     );
-    status
+    StatusJson { fields: status, tasks: &view.tasks }
 }
 
 pub fn status_text(view: &RunView, show: Show<'_>) -> String {
@@ -457,7 +487,7 @@ mod tests {
         let mismatch = Mismatch { task: id("TASK-001"), ours: "in_progress", claude: "completed".to_string() };
         let list = ListView { id: "x".to_string(), mismatches: vec![mismatch], ..ListView::default() };
         for story in [running, Story::stuck(), Story::eventful()] {
-            let status = status_json(&story.view(), &BTreeMap::new(), None, &[], Some(&list));
+            let status = json!(status_json(&mut story.view(), &BTreeMap::new(), None, &[], Some(&list)));
             assert_holds(&contract, &status, "");
             assert!(!status["tasks"].as_array().unwrap().is_empty());
         }
@@ -469,7 +499,7 @@ mod tests {
             what: "editing src/x.rs".to_string(),
             tokens: 1_200,
         };
-        let status = status_json(&Story::stuck().view(), &[(0, doing)].into(), None, &[], None);
+        let status = json!(status_json(&mut Story::stuck().view(), &[(0, doing)].into(), None, &[], None));
         assert_eq!(status["workers"][0]["tokens"], 1_200);
         assert_eq!(status["tasks"][0]["started_at"], "2026-01-26T10:30:02Z");
         assert_eq!(status["workers"][0]["doing"], "editing src/x.rs");

@@ -38,7 +38,7 @@ pub fn append(place: &Place, run: &Run, follow_up: &FollowUp) -> Result<Option<(
     let task = task(&file, run, follow_up)?;
     let id = TaskId::new(task.id.clone()).map_err(|bad| Error::new(Kind::Invalid, bad.rule))?;
     let level = Level(task.level);
-    file.tasks.push(task);
+    file.tasks.push(task.into());
     file.total_tasks = file.total_tasks.map(|_| file.tasks.len() as u64);
     let rules = specs::load_config(&place.project)?.graph_rules();
     specs::valid_graph(&place.paths, &file, Some(&tree), rules)?;
@@ -63,7 +63,7 @@ fn task(file: &GraphFile, run: &Run, follow_up: &FollowUp) -> Result<TaskSpec> {
     let wanted = files.iter().map(|file| OwnedPath::read(file)).collect::<Result<Vec<_>, _>>();
     let wanted = wanted.map_err(|why| Error::new(Kind::Invalid, format!("{source}: {why}")))?;
     let touches = |task: &&TaskSpec| owned(task, run).iter().any(|own| wanted.iter().any(|path| own.overlaps(path)));
-    let owners: Vec<&TaskSpec> = file.tasks.iter().filter(touches).collect();
+    let owners: Vec<&TaskSpec> = file.tasks.iter().map(|task| &**task).filter(touches).collect();
     let owns = |path: &OwnedPath| owners.iter().any(|task| owned(task, run).iter().any(|own| covers(own, path)));
     let last = owners.iter().max_by_key(|task| task.level);
     let (Some(last), true) = (last, wanted.iter().all(owns)) else {
@@ -120,7 +120,7 @@ fn level(file: &GraphFile, run: &Run, wanted: &[OwnedPath]) -> u32 {
         let overlaps = |own: &OwnedPath| wanted.iter().any(|path| own.overlaps(path));
         task.follow_up.is_some() && !owned(task, run).iter().any(overlaps)
     };
-    let is_open = !has_begun && file.tasks.iter().filter(|task| task.level == top).all(fits);
+    let is_open = !has_begun && file.tasks.iter().filter(|task| task.level == top).all(|task| fits(task));
     if is_open { top } else { top.saturating_add(1) }
 }
 

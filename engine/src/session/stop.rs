@@ -23,8 +23,15 @@ const FORCE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Poll interval for detecting that the orchestrator has released the feature.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Stops the whole run or one worker. Returns whether anything was running.
-pub fn stop(place: &Place, worker: Option<WorkerId>, force: bool, grace: Duration) -> Result<bool> {
+/// Stops the whole run or one worker. Returns whether anything was running. Calls `answered` when a process that drives the
+/// run has answered; what is under way may take longer to end.
+pub fn stop(
+    place: &Place,
+    worker: Option<WorkerId>,
+    force: bool,
+    grace: Duration,
+    answered: impl FnOnce(),
+) -> Result<bool> {
     let orchestrator = orchestrator(place.paths.dir())?;
     match orchestrator {
         Some(process) if force && worker.is_none() => {
@@ -37,10 +44,12 @@ pub fn stop(place: &Place, worker: Option<WorkerId>, force: bool, grace: Duratio
     let command = Command::Stop { force, grace_ms: grace.as_millis() as u64, worker };
     match (spool::ask(place.paths.dir(), &place.paths.holder_file(), &command)?, worker) {
         (Asked::Answered(_), Some(worker)) => {
+            answered();
             wait_for_worker(place, worker)?;
             Ok(true)
         }
         (Asked::Answered(_), None) => {
+            answered();
             // The run releases its lock after its last process has exited.
             let lock = FeatureLock::wait(place.paths.dir(), &place.paths.holder_file())?;
             if Lease::driving(place.paths.dir()).is_some() {

@@ -1,7 +1,7 @@
 //! The only module that writes state files: a reader sees the old content or the new, never a part.
 
-use std::fs::{self, Permissions};
-use std::io::Write;
+use std::fs::{self, File, Permissions};
+use std::io::{BufWriter, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
@@ -13,22 +13,35 @@ use crate::error::{Error, Kind, Result, io};
 
 /// Replaces the file durably: once this has returned, the new content survives a power failure.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
-    replace(path, bytes, &How { durable: true, ..How::default() })
+    replace(path, &How { durable: true, ..How::default() }, |file| file.write_all(bytes))
 }
 
 /// Replaces the file as `write_atomic` does, and gives it these permissions.
 pub fn write_with_permissions(path: &Path, bytes: &[u8], permissions: Permissions) -> Result<()> {
-    replace(path, bytes, &How { durable: true, permissions: Some(permissions), ..How::default() })
+    let how = How { durable: true, permissions: Some(permissions), ..How::default() };
+    replace(path, &how, |file| file.write_all(bytes))
 }
 
 /// Creates a file as `write_atomic` does; fails if something has that name.
 pub fn create_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
-    replace(path, bytes, &How { durable: true, creates: true, ..How::default() })
+    replace(path, &How { durable: true, creates: true, ..How::default() }, |file| file.write_all(bytes))
 }
 
 /// Replaces a file that can be rebuilt from others, so that it need not survive a power failure.
 pub fn write_projected(path: &Path, bytes: &[u8]) -> Result<()> {
-    replace(path, bytes, &How::default())
+    replace(path, &How::default(), |file| file.write_all(bytes))
+}
+
+/// Like `write_projected`, for content that is made while it is written.
+pub fn write_projected_by(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<&mut File>) -> std::io::Result<()>,
+) -> Result<()> {
+    replace(path, &How::default(), |file| {
+        let mut file = BufWriter::new(file);
+        write(&mut file)?;
+        file.flush()
+    })
 }
 
 #[derive(Default)]
@@ -79,7 +92,7 @@ pub fn sync_dir(path: &Path) -> Result<()> {
     bounded::open_dir(path).and_then(|directory| directory.sync_all()).map_err(io("sync the directory", path))
 }
 
-fn replace(path: &Path, bytes: &[u8], how: &How) -> Result<()> {
+fn replace(path: &Path, how: &How, write: impl FnOnce(&mut File) -> std::io::Result<()>) -> Result<()> {
     let Some(parent) = path.parent() else {
         return Err(Error::new(Kind::Failed, format!("{} has no parent directory", path.display())));
     };
@@ -89,7 +102,7 @@ fn replace(path: &Path, bytes: &[u8], how: &How) -> Result<()> {
         .permissions(Permissions::from_mode(if is_private(path) { PRIVATE_FILE } else { 0o644 }))
         .tempfile_in(parent)
         .map_err(io("create a file in", parent))?;
-    fault::disk().and_then(|()| file.write_all(bytes)).map_err(io("write", path))?;
+    fault::disk().and_then(|()| write(file.as_file_mut())).map_err(io("write", path))?;
     if let Some(permissions) = &how.permissions {
         file.as_file().set_permissions(permissions.clone()).map_err(io("write", path))?;
     }

@@ -1,5 +1,6 @@
 //! The journal of a run: every event exactly once, in order, on disk before it is acted on.
 
+mod copy;
 mod read;
 mod repair;
 
@@ -12,6 +13,7 @@ use mahabharatha_core::ids::{Feature, Time};
 use mahabharatha_core::run::event::Event;
 use serde::{Deserialize, Serialize};
 
+use self::copy::PrivateCopy;
 use self::read::{foreign, read_all};
 pub use self::repair::{Examined, Health, Repair, Repaired, examine};
 use super::atomic::write_atomic;
@@ -45,13 +47,11 @@ pub struct Record {
 pub struct Journal {
     file: File,
     path: PathBuf,
-    /// Length of the file's valid content.
-    length: u64,
     next_seq: u64,
     /// Set when a partly written record could not be removed: nothing may be appended after it.
     poisoned: bool,
     /// What we wrote to the file, and its fingerprint after the last write: agents can write to the file as well.
-    text: Vec<u8>,
+    copy: PrivateCopy,
     fingerprint: Option<Fingerprint>,
     tampered_copy: Option<PathBuf>,
 }
@@ -98,9 +98,9 @@ impl Journal {
         }
         file.seek(SeekFrom::Start(content.length)).map_err(io("open", &path))?;
         let next_seq = content.records.len() as u64 + 1;
-        let (text, fingerprint) = (read_bytes(&path)?, Fingerprint::of(&path));
-        let length = content.length;
-        let journal = Journal { file, path, length, next_seq, poisoned: false, text, fingerprint, tampered_copy: None };
+        let fingerprint = Fingerprint::of(&path);
+        let copy = PrivateCopy::new(lock.dir(), &read_bytes(&path)?).map_err(io("copy", &path))?;
+        let journal = Journal { file, path, next_seq, poisoned: false, copy, fingerprint, tampered_copy: None };
         Ok((journal, content.records))
     }
 
@@ -124,17 +124,22 @@ impl Journal {
         }
         crash::point(|| format!("append {} before", crash::label(event)));
         let bytes = line(&RecordRef { seq: self.next_seq, at, event });
-        let room = fault::disk();
-        if let Err(error) = room.and_then(|()| self.file.write_all(&bytes)).and_then(|()| self.file.sync_data()) {
+        if let Err(error) = self.write(&bytes) {
             self.poisoned = self.remove_torn_end().is_err();
             return Err(io("write", &self.path)(error));
         }
-        self.length += bytes.len() as u64;
         self.next_seq += 1;
-        self.text.extend(bytes);
+        self.copy.keep(&bytes);
         self.fingerprint = Fingerprint::of(&self.path);
         crash::point(|| format!("append {} after", crash::label(event)));
         Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        fault::disk()?;
+        self.copy.write(bytes)?;
+        self.file.write_all(bytes)?;
+        self.file.sync_data()
     }
 
     /// Returns where the content of a tampered journal was saved, if tampering was found since the last call.
@@ -146,8 +151,9 @@ impl Journal {
     /// agent wrote.
     fn restore(&mut self) -> Result<()> {
         let aside = self.path.with_extension("jsonl.changed");
+        let own = self.copy.read().map_err(io("restore", &self.path))?;
         match bounded::read(&self.path, MAX_BYTES) {
-            Ok(found) if found == self.text => return Ok(()),
+            Ok(found) if found == own => return Ok(()),
             Ok(found) => write_atomic(&aside, &found)?,
             Err(error) if error.kind() == ErrorKind::NotFound => write_atomic(&aside, b"")?,
             // A directory, a pipe, a file that is too large.
@@ -156,16 +162,16 @@ impl Journal {
                 fs::rename(&self.path, &aside).map_err(io("move", &self.path))?;
             }
         }
-        write_atomic(&self.path, &self.text)?;
+        write_atomic(&self.path, &own)?;
         self.file = state_file::open(&self.path).map_err(io("open", &self.path))?;
-        self.file.seek(SeekFrom::Start(self.length)).map_err(io("open", &self.path))?;
+        self.file.seek(SeekFrom::Start(self.copy.length())).map_err(io("open", &self.path))?;
         self.tampered_copy = Some(aside);
         Ok(())
     }
 
     fn remove_torn_end(&mut self) -> std::io::Result<()> {
-        self.file.set_len(self.length)?;
-        self.file.seek(SeekFrom::Start(self.length))?;
+        self.file.set_len(self.copy.length())?;
+        self.file.seek(SeekFrom::Start(self.copy.length()))?;
         self.file.sync_data()
     }
 }
@@ -381,7 +387,7 @@ mod tests {
             written += 1;
         }
         assert!(written > 0 && !journal.poisoned);
-        assert_eq!(fs::metadata(place.path()).unwrap().len(), journal.length, "the torn record is gone");
+        assert_eq!(fs::metadata(place.path()).unwrap().len(), journal.copy.length(), "the torn record is gone");
         assert_eq!(place.open().unwrap().1.len() as u32, written);
         assert!(!place.path().with_extension("jsonl.torn").exists());
     }

@@ -1,10 +1,11 @@
 //! `.mahabharatha/`: files for users and tools to read, generated from the journal. Nothing may depend on them.
 
+use std::io::Write;
 use std::path::Path;
 
 use serde::Serialize;
 
-use super::atomic::{sweep, write_atomic, write_projected};
+use super::atomic::{sweep, write_atomic, write_projected_by};
 use super::locks::WorktreesLock;
 use super::state_file::make_private;
 use crate::error::{Result, io};
@@ -31,9 +32,10 @@ pub fn make_home(home: &Path, shared: &Path) -> Result<()> {
 
 /// Replaces the projection; readers see either the old or the new one.
 pub fn write_projection(path: &Path, projection: &impl Serialize) -> Result<()> {
-    let mut text = serde_json::to_vec_pretty(projection).map_err(|error| io("write", path)(error.into()))?;
-    text.push(b'\n');
-    write_projected(path, &text)
+    write_projected_by(path, |file| {
+        serde_json::to_writer_pretty(&mut *file, projection)?;
+        file.write_all(b"\n")
+    })
 }
 
 #[cfg(test)]

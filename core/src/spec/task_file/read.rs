@@ -87,6 +87,7 @@ pub fn import_tasks(
             .map_err(|error| vec![(name.clone(), error)])?;
     }
     let total_tasks = Some(tasks.len() as u64);
+    let tasks = tasks.into_iter().map(Into::into).collect();
     Ok(GraphFile { feature: feature.to_owned(), total_tasks, max_parallelization: None, tasks, extra: Map::new() })
 }
 
