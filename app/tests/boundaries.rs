@@ -34,7 +34,7 @@ const MODULES: [(&str, Rules); 5] = [
             ("config", &["graph", "isolation", "names", "run", "secrets", "spec"]),
             ("devcontainer", &["config"]),
             ("prompt", &["design", "excerpt", "graph", "ids", "markdown", "run", "spec"]),
-            ("view", &["cost", "excerpt", "graph", "ids", "isolation", "names", "plan", "run", "secrets"]),
+            ("view", &["cost", "excerpt", "graph", "ids", "isolation", "names", "plan", "run", "secrets", "spec"]),
             ("charter", &["config", "markdown"]),
             ("estimate", &["config", "cost", "graph", "ids", "plan", "run", "spec"]),
         ],
