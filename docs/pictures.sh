@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the pictures of the documentation (docs/pictures/): the screen during a run of the example project, in which one
-# agent asks a question and others are still working. Needs tmux and python3.
+# Makes the pictures of the documentation (docs/pictures/): the screen and the page during a run of the example project, in
+# which one agent asks a question and others are still working. Needs tmux, python3 and chromium.
 #
 #   docs/pictures.sh [PROGRAM]    by default target/release/mahabharatha
 set -euo pipefail
@@ -9,7 +9,9 @@ program=$(realpath "${1:-target/release/mahabharatha}")
 dir=$(mktemp -d)
 project=$dir/abacus
 terminal() { tmux -u -S "$dir/tmux" -f /dev/null "$@"; }
+server=
 clean_up() {
+  [ -z "$server" ] || kill "$server" || true
   "$program" -C "$project" stop --force --quiet || true
   terminal kill-server 2>/dev/null || true
   rm -rf "$dir"
@@ -49,4 +51,12 @@ shows 'rounded down'
 shows '✓ MEDIAN'
 shows 'RANGE .* 12s'
 terminal capture-pane -p -e | python3 docs/pictures/svg.py 110 >docs/pictures/screen.svg
-echo "docs/pictures/screen.svg" >&2
+
+mkfifo "$dir/said"
+"$program" -C "$project" serve --json >"$dir/said" &
+server=$!
+read -r said <"$dir/said"
+url=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["url"])' "$said")
+chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1280,860 \
+  --screenshot="$PWD/docs/pictures/page.png" "$url" 2>"$dir/chromium" || { cat "$dir/chromium" >&2 && exit 1; }
+echo "docs/pictures/screen.svg docs/pictures/page.png" >&2
