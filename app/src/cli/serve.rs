@@ -36,7 +36,7 @@ pub fn run(global: &Global, ui: &Ui, args: &ServeArgs) -> Result<ExitCode> {
         ui.data(&format!("{}\n", json!({ "url": url, "port": server.port(), "actions": args.allow_actions })));
     } else {
         ui.data(&format!("{url}\n"));
-        ui.note("Whoever knows this address can see the project's features. Ctrl-C ends it.");
+        ui.note("Keep this address private: it gives access to the project's features. Ctrl-C stops the server.");
     }
     if args.open
         && let Err(why) = open(&url)

@@ -25,7 +25,7 @@ use crate::observe::{Data, Feed, planned, run_json};
 
 /// Shortest time between two looks at a run.
 const MIN_INTERVAL: Duration = Duration::from_millis(250);
-/// Time after which a run that is driven is looked at without a change: a session's lease expires unseen.
+/// Longest time between two looks at a run in progress. A lease that expires changes no file.
 const MAX_INTERVAL: Duration = Duration::from_secs(10);
 
 /// All feeds that a connection has asked for. They stay, and rest while no connection wants them.

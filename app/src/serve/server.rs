@@ -60,7 +60,7 @@ impl Server {
         self.port
     }
 
-    /// Returns the address of the page. Whoever knows it can see the project's features.
+    /// Returns the address of the page. It contains the token, so it gives access to the project's features.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}/{}/", self.port, self.token.as_str())
     }

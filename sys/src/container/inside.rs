@@ -76,7 +76,7 @@ fn as_code(code: i32) -> Ended {
     Ended { code, problem: None }
 }
 
-/// Reads requests until they end. Then ends everything that runs, as nobody waits for it any more.
+/// Reads requests until the session ends, then kills all programs.
 fn receive(mut requests: impl Read, current: &Mutex<Current>, programs: &Sender<(Program, Receiver<Vec<u8>>)>) {
     while let Ok((kind, bytes)) = frame::read(&mut requests) {
         match kind {
@@ -141,7 +141,7 @@ fn run(
 fn pass(mut from: impl Read, kind: Kind, answers: &Mutex<impl Write>) {
     let mut buffer = vec![0; CHUNK_BYTES];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
-        // If nobody reads it, requests end as well, and with them the program.
+        // A failed write means that the session has ended: `receive` then kills the program.
         let _ = frame::write(&mut *lock(answers), kind, &buffer[..count]);
     }
 }

@@ -39,7 +39,7 @@ const LAYOUT: &str = "mahabharatha.layout";
 const FIRST_PROCESS_USER: &str = "65534:65534";
 /// The same, for a user who has that number.
 const OTHER_FIRST_PROCESS_USER: &str = "65533:65533";
-/// Number of times that a container whose programs are gone is looked at until the engine says how it ended.
+/// Number of times to ask the engine how a container ended before giving up.
 const END_CHECKS: u32 = 50;
 const END_CHECK_INTERVAL: Duration = Duration::from_millis(40);
 /// Keeps the container alive. Busybox knows no `infinity`.
