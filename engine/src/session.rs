@@ -3,9 +3,11 @@
 //! Called by the commands that run features or tasks. No process may drive a run without holding the feature's lock.
 
 pub mod attach;
+mod base_gates;
 pub mod caller;
 mod changed_config;
 mod changed_graph;
+mod checks;
 pub mod claims;
 pub mod cleanup;
 pub mod control;
@@ -13,6 +15,7 @@ pub mod diagnosis;
 pub mod diff;
 pub mod follow_up;
 pub mod live;
+mod options;
 pub mod review;
 pub mod stop;
 pub mod undo;
@@ -23,12 +26,12 @@ use std::sync::mpsc::Sender;
 use std::time::SystemTime;
 
 use jiff::Timestamp;
-use mahabharatha_core::config::{Config, Isolation, LauncherKind, SandboxMode};
+use mahabharatha_core::config::{Config, Isolation, LauncherKind};
 use mahabharatha_core::graph::TaskGraph;
-use mahabharatha_core::ids::{Level, Oid, TaskId, Time};
+use mahabharatha_core::ids::{Oid, TaskId, Time};
 use mahabharatha_core::plan::{Plan, worker_assignments};
-use mahabharatha_core::run::event::{Event, Intent, Note, Policy, Schedule, Setup};
-use mahabharatha_core::run::{End, LevelStatus, Run, drive, record, record_start, replay};
+use mahabharatha_core::run::event::{Event, Intent, Note, Policy, Setup};
+use mahabharatha_core::run::{End, Run, drive, record, record_start, replay};
 use mahabharatha_core::spec::GraphFile;
 use mahabharatha_core::view::RunView;
 use mahabharatha_sys::crash;
@@ -44,69 +47,19 @@ use mahabharatha_sys::store::ports::PortLease;
 use mahabharatha_sys::store::projection;
 use mahabharatha_sys::ui::Ui;
 
+use self::checks::{check_intent, check_target};
 use crate::claude::tasks::{self, Mirror, TaskList};
 use crate::containers::Containers;
 use crate::history::{self, Assumptions};
 use crate::host::{self, Context, LocalHost, Settings};
 use crate::lease::{self, Lease};
-use crate::preflight::{self, CheckStatus, Ground, Report, WARM};
+use crate::preflight::{self, CheckStatus, Ground, WARM};
 use crate::report::notify::{Channels, Notifier};
-use crate::report::text::gate_logs;
 use crate::report::{Display, Opening, Reporter, files};
 use crate::specs;
 
-/// How a process takes part in a run.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Where workers run, if not as configured.
-    pub launcher: Option<LauncherKind>,
-    pub workers: Option<u32>,
-    /// The schedule, if not as configured.
-    pub schedule: Option<Schedule>,
-    pub intent: Intent,
-    pub agent: Option<String>,
-    /// The sandbox, if not as configured.
-    pub sandbox: Option<SandboxMode>,
-    pub max_cost: Option<f64>,
-    pub allow_red_base: bool,
-    /// Go on with a configuration that changed since the run began.
-    pub accept_config: bool,
-    /// Start agents even if the API told an earlier process to wait for a limit to reset.
-    pub no_wait: bool,
-    /// Print every change of the run as a machine-readable event.
-    pub streams: bool,
-    /// Lease of the calling session, if a session calls.
-    pub lease: Option<Lease>,
-}
-
-impl Options {
-    /// Returns options that leave everything else to the configuration.
-    pub fn new(intent: Intent) -> Self {
-        Options {
-            launcher: None,
-            workers: None,
-            schedule: None,
-            intent,
-            agent: None,
-            sandbox: None,
-            max_cost: None,
-            allow_red_base: false,
-            accept_config: false,
-            no_wait: false,
-            streams: false,
-            lease: None,
-        }
-    }
-}
-
-/// Result of taking part in a run.
-pub enum Outcome {
-    /// The feature was already completed, so there was nothing to do.
-    AlreadyCompleted,
-    Ended(End),
-    /// The run is open for the session that called.
-    Open,
-}
+pub use self::base_gates::check_gates;
+pub use self::options::{Options, Outcome};
 
 /// Returns the commit that a run starts from. Until the run has begun work this is the current tip of the base branch,
 /// which may have gained commits, such as one that makes its gates pass.
@@ -491,82 +444,6 @@ fn setup(ground: &Ground<'_>, graph: GraphFile, base_branch: String, start: Oid,
         policy,
         planning: ground.paths.planning_cost()?,
     })
-}
-
-/// Runs the gates on the base as a starting run would, unless a run is active, and cleans up afterwards.
-pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui: &Ui) -> Result<()> {
-    let (project, paths, config) = (ground.project, ground.paths, ground.config);
-    let policy = config.policy(ground.isolation, None, false, None);
-    if !policy.has_gates {
-        return Ok(());
-    }
-    let _lock = match FeatureLock::try_acquire(paths.dir(), &paths.holder_file())? {
-        Ok(lock) => lock,
-        Err(holder) => {
-            report.warn("gates", format!("not checked: a run is on ({holder})."), "It has checked them.");
-            return Ok(());
-        }
-    };
-    if !paths.worktrees().exists() {
-        project.use_worktrees_dir(paths, &project.worktrees_dir(config.worktrees.dir.as_deref()))?;
-    }
-    let base_branch = project.head_branch()?;
-    let gates: Vec<&str> = config.quality_gates.iter().map(|gate| gate.name.as_str()).collect();
-    let branch = base_branch.trim_start_matches("refs/heads/");
-    ui.note(&format!("running the gates on {branch}, which executes code of this repository: {}", gates.join(", ")));
-    let setup = setup(ground, file, base_branch, project.head_commit()?, policy)?;
-    let run = Run::start(now(), &setup).map_err(|why| Error::new(Kind::Invalid, why))?;
-    become_subreaper()?;
-    let containers = prepare_containers(project, paths, config, ground.isolation, ui)?;
-    let settings = Settings { config: config.clone(), agent: None, ports: Vec::new(), containers };
-    let context = Context::new(project, paths, &run, settings)?;
-    let red = host::check_base(&context);
-    host::jobs::remove_containers(paths)?;
-    let red = red?;
-    if red.is_empty() {
-        report.ok("gates", "green on the base");
-    }
-    for failure in red {
-        report.fail(
-            "gates",
-            format!("{} fails on the base.", failure.gate),
-            format!("See {}. Fix it, or run with --allow-red-base.", gate_logs(paths.feature(), &failure.gate)),
-        );
-    }
-    Ok(())
-}
-
-/// Fails if `merge.target` was changed after a level was merged: later levels have to land on the same branch.
-fn check_target(run: &Run, policy: &Policy) -> Result<()> {
-    let merged = run.levels().iter().find(|level| matches!(level.status, LevelStatus::Merged { .. }));
-    let Some(level) = merged.filter(|_| policy.onto_staging != run.policy().onto_staging) else { return Ok(()) };
-    let (branch, before) = (run.landing_branch(), if policy.onto_staging { "base" } else { "staging" });
-    let (level, branch) = (level.level, branch.trim_start_matches("refs/heads/"));
-    let message = format!("merge.target was changed, and level {level} is merged into {branch} already");
-    Err(Error::new(Kind::Invalid, message).hint(format!("Put it back for this run: merge.target: {before}.")))
-}
-
-/// Fails if the requested level does not exist or an earlier level is not merged.
-fn check_intent(intent: Intent, graph: &TaskGraph, run: Option<&Run>) -> Result<()> {
-    let (Intent::Level(goal) | Intent::Merge(goal) | Intent::Session(Some(goal))) = intent else { return Ok(()) };
-    let levels = graph.levels();
-    if !levels.contains(&goal) {
-        let names: Vec<String> = levels.iter().map(Level::to_string).collect();
-        return Err(Error::new(Kind::Invalid, format!("there is no level {goal}")).hint(format!(
-            "The levels of {} are: {}.",
-            graph.feature,
-            names.join(", ")
-        )));
-    }
-    let is_merged = |level: &Level| {
-        let states = run.map(Run::levels).unwrap_or_default();
-        states.iter().any(|state| state.level == *level && matches!(state.status, LevelStatus::Merged { .. }))
-    };
-    match levels.iter().find(|level| **level < goal && !is_merged(level)) {
-        None => Ok(()),
-        Some(first) => Err(Error::new(Kind::Invalid, format!("level {goal} cannot run: level {first} is not merged"))
-            .hint(format!("Run it first: mahabharatha run {} --level {first}", graph.feature))),
-    }
 }
 
 /// Appends events to the journal, then passes them to the reporter.
