@@ -106,7 +106,7 @@ impl Bench {
                 base: self.base.clone(),
                 on: Vec::new(),
                 purpose: Purpose::Build,
-                performer: Performer::Agent,
+                performer: Performer::Agent(String::new()),
                 carry: Carry::default(),
                 notes: Vec::new(),
                 max_usd: None,

@@ -22,6 +22,7 @@ pub use generated::{Generated, is_lock_file};
 pub use inputs::SetupInputs;
 
 use crate::graph::Rules;
+use crate::run::Roster;
 use crate::run::event::{Amend, Backoff, BackoffStrategy, CleanGates, Policy, Schedule};
 use crate::secrets::Allowed;
 use crate::spec::{Effort, TaskSpec};
@@ -420,6 +421,7 @@ impl Config {
             approval: self.merge.approval == MergeApproval::Level,
             amend: self.ownership.amend,
             schedule: self.run.schedule,
+            roster: Roster::default(),
         }
     }
 }

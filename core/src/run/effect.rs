@@ -131,8 +131,8 @@ pub struct Job {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Performer {
-    /// The agent that the configuration names, in a worker of its own.
-    Agent,
+    /// The agent of this name, in a worker of its own; empty for the one that the configuration names.
+    Agent(String),
     /// The session that claimed the task; no process of ours runs.
     Session(String),
     /// It is said to be done: what is found is checked. If that does not hold, the task is blocked again for this
@@ -142,7 +142,15 @@ pub enum Performer {
 
 impl Performer {
     pub fn is_agent(&self) -> bool {
-        *self == Performer::Agent
+        self.agent().is_some()
+    }
+
+    /// Returns the name of the agent.
+    pub fn agent(&self) -> Option<&str> {
+        match self {
+            Performer::Agent(name) => Some(name),
+            _ => None,
+        }
     }
 }
 

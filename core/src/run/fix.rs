@@ -43,11 +43,11 @@ impl Run {
             self.drain(End::Stopped);
             return;
         }
-        if !self.may_launch(now) {
-            return;
-        }
+        let failed = self.levels[level].fix_attempts;
+        let agent = self.graph.index(task).and_then(|task| self.served_agent(task, failed, now)).map(str::to_owned);
+        let Some(agent) = agent.filter(|_| self.may_launch(now)) else { return };
         let Some(worker) = self.idle_worker(effects) else { return };
-        self.launch_fix(now, level, worker, Performer::Agent, effects);
+        self.launch_fix(now, level, worker, Performer::Agent(agent), effects);
     }
 
     /// Launches the fix that is due.

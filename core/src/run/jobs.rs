@@ -1,5 +1,6 @@
 //! Tasks on workers: launch, end, retry.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::breaker::EARLY;
@@ -46,14 +47,14 @@ impl Run {
             self.resting.remove(&(until, task));
             self.requeue(task);
         }
-        while let Some(&(_, task)) = self.ready.first()
+        while let Some((entry @ (_, task), agent)) = self.next_served(now)
             && self.may_launch(now)
             && self.within_budget()
         {
             let Some(worker) = self.idle_worker(effects) else { break };
-            self.ready.pop_first();
+            self.ready.remove(&entry);
             let Ok(start) = self.start_of(task) else { continue };
-            let (purpose, performer, carry) = (Purpose::Build, Performer::Agent, self.tasks[task].carry.clone());
+            let (purpose, performer, carry) = (Purpose::Build, Performer::Agent(agent), self.tasks[task].carry.clone());
             self.launch(now, Launch { task, worker, start, purpose, performer, carry }, effects);
         }
     }
@@ -82,13 +83,25 @@ impl Run {
         }
     }
 
-    /// Whether the number of workers, the breaker and the API limit allow a launch. After the number was lowered, workers
-    /// above it may still be running.
+    /// Returns the first waiting task that an agent can be launched for, and the agent.
+    fn next_served(&self, now: Time) -> Option<((Reverse<u64>, usize), String)> {
+        self.ready.iter().find_map(|entry| Some((*entry, self.served_agent(entry.1, 0, now)?.to_string())))
+    }
+
+    /// Returns the agent of the task's next attempt after so many failed fixes; none while no agent that may make it is
+    /// served.
+    pub(super) fn served_agent(&self, task: usize, failed_fixes: u32, now: Time) -> Option<&str> {
+        let (id, failures) = (&self.graph.tasks()[task].id, self.tasks[task].failures.saturating_add(failed_fixes));
+        self.policy.roster.agent(id, failures, |agent| self.services.may_launch(agent, now))
+    }
+
+    /// Whether the number of workers and the breaker allow a launch. After the number was lowered, workers above it may
+    /// still be running.
     pub(super) fn may_launch(&mut self, now: Time) -> bool {
         self.breaker.cool(now);
         let is_agent = |effect: &&Effect| matches!(effect, Effect::RunJob(job) if job.performer.is_agent());
         let running = self.outstanding.values().filter(is_agent).count();
-        running < self.policy.worker_count() && self.breaker.may_launch() && self.service.may_launch(now)
+        running < self.policy.worker_count() && self.breaker.may_launch()
     }
 
     pub(super) fn no_worker_left(&self) -> bool {
@@ -178,8 +191,8 @@ impl Run {
         self.free(job.worker);
         self.spent += report.cost();
         let outdated = self.outdated.remove(&id);
-        let end = job.performer.is_agent().then_some(&report.end);
-        match end {
+        let by_agent = job.performer.agent().map(|agent| (agent, &report.end));
+        match by_agent.map(|(_, end)| end) {
             None => {}
             Some(JobEnd::Died { .. }) if Duration::from_millis(report.ran_ms) < EARLY => {
                 self.breaker.died_early(now, self.cooldown());
@@ -191,8 +204,8 @@ impl Run {
             self.drain(End::SetupFailed { why: why.clone() });
         }
         let began = self.close_record(now, job, report.clone());
-        if let Some(end) = end {
-            self.note_service(now, began, end);
+        if let Some((agent, end)) = by_agent {
+            self.note_service(now, began, agent, end);
         }
         let Some(index) = self.graph.index(&job.task) else { return };
         match &job.purpose {
@@ -238,19 +251,21 @@ impl Run {
         }
     }
 
-    fn note_service(&mut self, now: Time, began: Time, end: &JobEnd) {
+    fn note_service(&mut self, now: Time, began: Time, agent: &str, end: &JobEnd) {
+        let is_last = !self.policy.roster.next.contains_key(agent);
+        let service = self.services.of(agent);
         match end {
             JobEnd::Unserved { why, until } => {
-                self.service.not_served(now, began, *until, why);
-                if self.service.is_exhausted() {
-                    let times = self.service.unserved;
+                service.not_served(now, began, *until, why);
+                if service.is_exhausted() && is_last {
+                    let times = service.unserved;
                     let why = format!("the API refused {times} requests in a row, the last one with: {why}");
                     self.drain(End::Paused { cause: PauseCause::Other, why });
                 }
             }
             // Shows nothing about the API limit.
             JobEnd::Died { .. } | JobEnd::Cancelled | JobEnd::SetupFailed { .. } => {}
-            _ => self.service.served(),
+            _ => service.served(),
         }
     }
 

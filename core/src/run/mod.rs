@@ -15,6 +15,7 @@ mod levels;
 pub mod needs;
 pub mod notes;
 mod replan;
+mod roster;
 mod schedule;
 mod service;
 mod session;
@@ -29,6 +30,7 @@ pub use drive::{Host, Journal, drive, happen, record, record_start, replay, take
 pub use effect::{Effect, EffectId};
 pub use event::Event;
 pub use grants::Grant;
+pub use roster::{Roster, Successor};
 pub use service::Pause;
 pub use state::{
     AttemptRecord, End, LevelFailure, LevelState, LevelStatus, PauseCause, Phase, Run, TaskState, TaskStatus,

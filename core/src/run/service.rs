@@ -1,4 +1,6 @@
-//! API limit: stops launching until the limit resets, or for a while after an overload.
+//! API limits: stop launching an agent until the limit resets, or for a while after an overload.
+
+use std::collections::BTreeMap;
 
 use super::event::{Backoff, BackoffStrategy};
 use super::jobs::backoff;
@@ -8,6 +10,35 @@ use crate::ids::Time;
 pub const MAX_UNSERVED: u32 = 10;
 /// Delay between two launches if the API names no time.
 const BETWEEN_TRIES: Backoff = Backoff { strategy: BackoffStrategy::Exponential, base_ms: 5_000, max_ms: 300_000 };
+
+/// The limits that the agents of a run have met, by the agent's name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Services(BTreeMap<String, Service>);
+
+impl Services {
+    pub(super) fn of(&mut self, agent: &str) -> &mut Service {
+        self.0.entry(agent.to_string()).or_default()
+    }
+
+    pub(super) fn may_launch(&self, agent: &str, now: Time) -> bool {
+        self.0.get(agent).is_none_or(|service| service.may_launch(now))
+    }
+
+    pub(super) fn resumed(&mut self, heeds_limits: bool) {
+        self.0.values_mut().for_each(|service| service.resumed(heeds_limits));
+    }
+
+    /// Returns when the next limit ends; none if there is none.
+    pub(super) fn wakeup(&self, now: Time) -> Option<Time> {
+        self.0.values().filter_map(|service| service.wakeup(now)).min()
+    }
+
+    /// Returns the pauses that last, with the agent.
+    pub(super) fn pauses(&self, now: Time) -> impl Iterator<Item = (&str, &Pause)> {
+        let pauses = self.0.iter().filter_map(|(agent, service)| Some((agent.as_str(), service.pause.as_ref()?)));
+        pauses.filter(move |(_, pause)| pause.until > now)
+    }
+}
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Service {

@@ -12,7 +12,7 @@ use super::event::{
 };
 use super::grants::Grant;
 use super::notes::TaskNote;
-use super::service::{Pause, Service};
+use super::service::{Pause, Services};
 use super::work_time::WorkTime;
 use crate::cost::Cost;
 use crate::graph::{Rules, TaskGraph};
@@ -48,7 +48,7 @@ pub struct Run {
     /// Number of events so far, the start included: the records of the journal.
     pub(super) seq: u64,
     pub(super) breaker: Breaker,
-    pub(super) service: Service,
+    pub(super) services: Services,
     /// Paused by a user: launches and integrates nothing until resumed.
     pub(super) paused: bool,
     /// The number of workers that a user set during the run; holds until the run is completed.
@@ -292,7 +292,7 @@ impl Run {
             next_effect: 0,
             seq: 1,
             breaker: Breaker::Closed { deaths: 0 },
-            service: Service::default(),
+            services: Services::default(),
             paused: false,
             scaled: None,
             passed: BTreeSet::new(),
@@ -363,7 +363,7 @@ impl Run {
 
     /// Returns when the breaker and the API limit allow launches again.
     fn launches_again_at(&self) -> Option<Time> {
-        self.breaker.wakeup().into_iter().chain(self.service.wakeup(self.updated_at)).max()
+        self.breaker.wakeup().into_iter().chain(self.services.wakeup(self.updated_at)).max()
     }
 
     fn has_work_to_launch(&self) -> bool {
@@ -448,9 +448,13 @@ impl Run {
         self.answers.get(request)
     }
 
-    /// Returns the pause for the API limit, while it lasts and delays launches.
+    /// Returns the longest pause for an API limit, while it lasts and delays launches: no other agent takes over.
     pub fn service_pause(&self) -> Option<&Pause> {
-        self.service.pause.as_ref().filter(|pause| pause.until > self.updated_at && self.intent.launches())
+        let now = self.updated_at;
+        let delays =
+            |agent: &str| self.policy.roster.substitute(agent, |other| self.services.may_launch(other, now)).is_none();
+        let pauses = self.services.pauses(now).filter(|(agent, _)| self.intent.launches() && delays(agent));
+        pauses.map(|(_, pause)| pause).max_by_key(|pause| pause.until)
     }
 
     /// Returns the cost of planning and of the attempts that have ended.

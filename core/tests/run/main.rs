@@ -4,6 +4,7 @@
 mod answers;
 mod budget;
 mod commands;
+mod roster;
 mod service;
 mod story;
 mod time;

@@ -8,7 +8,7 @@ use mahabharatha_core::run::event::{
     Accepted, Amend, Backoff, BackoffStrategy, Candidate, CleanGates, Command, Event, GateFailure, Intent, JobEnd,
     JobReport, Policy, Schedule, Setup,
 };
-use mahabharatha_core::run::{Effect, EffectId, Run};
+use mahabharatha_core::run::{Effect, EffectId, Roster, Run};
 use mahabharatha_core::spec::GraphFile;
 
 pub fn id(task: &str) -> TaskId {
@@ -36,6 +36,11 @@ pub struct Story {
 
 impl Story {
     pub fn of(tasks: &[(&str, u32)]) -> Story {
+        Story::with(tasks, |policy| policy)
+    }
+
+    /// Starts a run with a changed policy.
+    pub fn with(tasks: &[(&str, u32)], changed: impl FnOnce(Policy) -> Policy) -> Story {
         let policy = Policy {
             workers: 1,
             max_attempts: 2,
@@ -53,6 +58,7 @@ impl Story {
             isolation: Isolation::Off,
             approval: false,
             schedule: Schedule::Levels,
+            roster: Roster::default(),
         };
         let setup = Setup {
             feature: Feature::new("f").unwrap(),
@@ -61,7 +67,7 @@ impl Story {
             start: oid('0'),
             mode: "subprocess".to_string(),
             git_config: Vec::new(),
-            policy,
+            policy: changed(policy),
             planning: Cost::default(),
         };
         let mut story = Story { run: Run::start(Time(0), &setup).unwrap(), now: Time(0) };

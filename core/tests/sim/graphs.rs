@@ -1,10 +1,12 @@
 //! Random graphs and policies.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use mahabharatha_core::config::Isolation;
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::run::event::{Accepted, Amend, Backoff, BackoffStrategy, CleanGates, Policy, Schedule};
+use mahabharatha_core::run::{Roster, Successor};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
 
 use crate::rng::Rng;
@@ -102,6 +104,18 @@ pub fn planning(rng: &mut Rng) -> Cost {
     }
 }
 
+/// Draws no roster, or up to four agents that take over from one another.
+fn roster(rng: &mut Rng) -> Roster {
+    let names = ["small", "middle", "large", "huge"];
+    let count = rng.one_of([0, 0, 1, 2, 3, 4]);
+    let next = names[..count].windows(2).map(|pair| {
+        let after = rng.between(1, 2) as u32;
+        (pair[0].to_string(), Successor { agent: pair[1].to_string(), after })
+    });
+    let next = next.collect();
+    Roster { default: names[..count].first().copied().unwrap_or_default().to_string(), tasks: BTreeMap::new(), next }
+}
+
 pub fn policy(rng: &mut Rng) -> Policy {
     Policy {
         isolation: Isolation::Off,
@@ -122,6 +136,7 @@ pub fn policy(rng: &mut Rng) -> Policy {
         accepted: Accepted::default(),
         approval: rng.chance(20),
         schedule: rng.one_of([Schedule::Levels, Schedule::Dependencies]),
+        roster: roster(rng),
         max_usd: rng.chance(15).then(|| rng.between(0, 20) as f64),
         max_usd_per_task: rng.chance(15).then(|| rng.between(1, 4) as f64 / 2.0),
     }

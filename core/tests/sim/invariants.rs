@@ -107,10 +107,15 @@ fn check_agent(model: &Model, job: &Job) {
         assert!(model.now >= *until, "a launch while the breaker is open until {until}");
         assert_eq!(*probe, None, "a second launch while the breaker is half open");
     }
-    let served = model.limit.until.is_none_or(|until| model.now >= until);
-    assert!(served, "a launch though the service asked to wait until {:?}", model.limit.until);
+    let failed_fixes = match job.purpose {
+        Purpose::Build => 0,
+        Purpose::Fix { .. } => model.current().map_or(0, |level| model.level(level).fix_attempts),
+    };
+    let (agent, due) = (job.performer.agent(), model.agent_for(&job.task, failed_fixes));
+    assert!(due.is_some(), "a launch though the services asked to wait: {:?}", model.limits);
+    assert_eq!(agent, due, "{} is given to another agent than the one whose turn it is", job.task);
     assert!(!model.setup_failed, "a launch though a worktree could not be set up");
-    assert!(!model.limit.exhausted, "a launch though the service was tried often enough");
+    assert!(!model.is_exhausted(), "a launch though the service was tried often enough");
 }
 
 fn check_build(model: &Model, job: &Job, current: Level) {
@@ -157,8 +162,7 @@ fn unmerged_work(model: &Model, task: &TaskId) -> Vec<TaskCommit> {
 pub fn check_no_idle_worker(model: &Model, run: &Run) {
     let launches = matches!(model.intent, Intent::Complete | Intent::Level(_)) && !model.paused;
     let affordable = model.policy.max_usd.is_none_or(|limit| model.known_usd() < limit);
-    let served = model.limit.until.is_none_or(|until| model.now >= until);
-    let may = launches && affordable && served && matches!(model.breaker, BreakerModel::Closed { .. });
+    let may = launches && affordable && matches!(model.breaker, BreakerModel::Closed { .. });
     let begun = !matches!(run.current_level().map(|level| &level.status), None | Some(LevelStatus::Pending));
     if !may || !begun || !matches!(run.phase(), Phase::Working) || run.ended().is_some() {
         return;
@@ -172,7 +176,11 @@ pub fn check_no_idle_worker(model: &Model, run: &Run) {
         let within_goal = !matches!(model.intent, Intent::Level(goal) if goal.0 < entry.spec.level);
         let rested = entry.rests_until.is_none_or(|until| until <= model.now);
         let free = entry.standing == Standing::Open && !entry.spec.foreground && model.job_of(task).is_none();
-        assert!(!(free && rested && within_goal && model.may_start(task)), "{task} waits beside an idle worker");
+        let served = model.agent_for(task, 0).is_some();
+        assert!(
+            !(free && rested && served && within_goal && model.may_start(task)),
+            "{task} waits beside an idle worker"
+        );
     }
 }
 
@@ -402,7 +410,7 @@ pub fn check_end(model: &Model, run: &Run, end: &End) {
             let unfinished = matches!(model.intent, Intent::Merge(_) | Intent::Session(Some(_)));
             let hindered = failed && !matches!(model.obstacle, None | Some(Obstacle::Conflict { .. }));
             let awaits = model.policy.approval && matches!(status, Some(LevelStatus::AwaitingApproval { .. }));
-            awaits || poor || unfinished || hindered || model.limit.exhausted || model.out_of_space
+            awaits || poor || unfinished || hindered || model.is_exhausted() || model.out_of_space
         }
         End::Stopped => model.stop_asked || (0..model.policy.workers).all(|worker| model.stopped.contains(&worker)),
         End::Failed { .. } => model.effect_failed,

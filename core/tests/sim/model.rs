@@ -46,7 +46,8 @@ pub struct Model {
     pub tokens: u64,
     pub planning: Cost,
     pub breaker: BreakerModel,
-    pub limit: LimitModel,
+    /// Limits of the agents' APIs, by the agent's name.
+    pub limits: BTreeMap<String, LimitModel>,
     launched: BTreeMap<EffectId, Time>,
     pub passes: BTreeSet<GatePass>,
     pub red: Vec<String>,
@@ -85,7 +86,7 @@ impl Model {
             tokens: 0,
             planning: setup.planning,
             breaker: BreakerModel::Closed { deaths: 0 },
-            limit: LimitModel::default(),
+            limits: BTreeMap::new(),
             launched: BTreeMap::new(),
             passes: BTreeSet::new(),
             red: Vec::new(),
@@ -260,7 +261,7 @@ impl Model {
         self.slots.clear();
         self.stopped.clear();
         self.breaker = BreakerModel::Closed { deaths: 0 };
-        self.limit.resumed(policy);
+        self.limits.values_mut().for_each(|limit| limit.resumed(policy));
         self.stop_asked = false;
         self.effect_failed = false;
         self.setup_failed = false;
@@ -361,8 +362,9 @@ impl Model {
         self.has_unpriced |= report.cost_usd.is_none();
         *self.costs.entry(job.task.clone()).or_default() += report.cost_usd.unwrap_or_default();
         self.tokens += report.tokens;
-        if job.performer.is_agent() {
-            self.limit.job_ended(self.now, self.launched[&id], &report.end);
+        if let Some(agent) = job.performer.agent() {
+            let limit = self.limits.entry(agent.to_string()).or_default();
+            limit.job_ended(self.now, self.launched[&id], &report.end);
         }
         self.slots.insert(job.worker.0);
         self.setup_failed |= matches!(report.end, JobEnd::SetupFailed { .. });
@@ -403,6 +405,36 @@ impl Model {
             }
         }
         self.block_over_budget();
+    }
+
+    /// Returns the agents that make the attempts at a task, one after the other as they fail; the last one makes the rest.
+    fn agents_of(&self, task: &TaskId) -> Vec<&str> {
+        let roster = &self.policy.roster;
+        let mut agents = vec![roster.tasks.get(task).unwrap_or(&roster.default).as_str()];
+        while let Some(next) = roster.next.get(*agents.last().expect("it begins with one")) {
+            let agent = *agents.last().expect("it begins with one");
+            agents.extend(std::iter::repeat_n(agent, next.after as usize - 1));
+            agents.push(&next.agent);
+        }
+        agents
+    }
+
+    pub fn is_served(&self, agent: &str) -> bool {
+        let until = self.limits.get(agent).and_then(|limit| limit.until);
+        until.is_none_or(|until| self.now >= until)
+    }
+
+    /// Returns the agent that has to make the next attempt at a task; none while it has to wait.
+    pub fn agent_for(&self, task: &TaskId, failed_fixes: u32) -> Option<&str> {
+        let agents = self.agents_of(task);
+        let due = ((self.tasks[task].failures + failed_fixes) as usize).min(agents.len() - 1);
+        agents[due..].iter().find(|agent| self.is_served(agent)).copied()
+    }
+
+    /// Whether an API that no other agent can stand in for was tried often enough.
+    pub fn is_exhausted(&self) -> bool {
+        let is_last = |agent: &String| !self.policy.roster.next.contains_key(agent);
+        self.limits.iter().any(|(agent, limit)| limit.exhausted && is_last(agent))
     }
 
     /// Whether the task is completed, not merged, and was built on something else than what the level below became.

@@ -35,14 +35,16 @@ pub const LONGEST: i64 = TIMEOUT + STALL;
 /// A time during which the API limit is hit.
 #[derive(Debug)]
 pub struct Outage {
+    /// The agent whose API it is.
+    pub agent: String,
     pub until: i64,
     pub told: bool,
 }
 
 impl Outage {
-    pub fn random(now: i64, rng: &mut Rng) -> Outage {
+    pub fn random(agent: &str, now: i64, rng: &mut Rng) -> Outage {
         let lasts = rng.one_of([1_000, 30_000, 900_000, 20_000_000]);
-        Outage { until: now + lasts, told: rng.chance(50) }
+        Outage { agent: agent.to_string(), until: now + lasts, told: rng.chance(50) }
     }
 }
 

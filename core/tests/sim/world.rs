@@ -118,13 +118,15 @@ impl World {
         if matches!(job.performer, Performer::Session(_)) {
             return draw_held(id, job, self.time, &mut self.repo, &mut self.faults, &mut self.rng);
         }
-        if self.strikes(Fault::Outage) {
-            self.outage = Some(Outage::random(self.time, &mut self.rng));
+        if let Some(agent) = job.performer.agent()
+            && self.strikes(Fault::Outage)
+        {
+            self.outage = Some(Outage::random(agent, self.time, &mut self.rng));
         }
         let mut attempted = draw(id, job, self.time, &mut self.repo, &mut self.faults, &mut self.rng);
         if let Some(outage) = &self.outage
             && self.time < outage.until
-            && job.performer.is_agent()
+            && job.performer.agent() == Some(&outage.agent)
         {
             let at = self.time + self.rng.between(10, 3_000) as i64;
             let until = outage.told.then_some(Time(outage.until + self.skew));

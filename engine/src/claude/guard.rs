@@ -260,7 +260,7 @@ impl Slot {
         let spec = JobSpec::read(&job_dir)?;
         let is_callers = match &spec.job.performer {
             Performer::Session(session) => *session == call.session_id,
-            Performer::Agent | Performer::Reported { .. } => {
+            Performer::Agent(_) | Performer::Reported { .. } => {
                 job_worktree.is_some_and(|worktree| worktree == spec.worktree)
             }
         };

@@ -9,7 +9,7 @@ use mahabharatha_core::run::event::{
     Accepted, Amend, Backoff, BackoffStrategy, Candidate, CleanGates, Command, FailCause, GateFailure, GatePass,
     Intent, JobEnd, JobReport, Obstacle, Policy, Schedule, Setup,
 };
-use mahabharatha_core::run::{Effect, EffectId, Event, Run};
+use mahabharatha_core::run::{Effect, EffectId, Event, Roster, Run};
 use mahabharatha_core::spec::GraphFile;
 use mahabharatha_core::view::RunView;
 use serde_json::{Value, json};
@@ -56,6 +56,7 @@ pub fn policy() -> Policy {
         amend: Amend::Ask,
         isolation: Isolation::Off,
         schedule: Schedule::Levels,
+        roster: Roster::default(),
     }
 }
 

@@ -165,7 +165,7 @@ fn jobs_of_sessions(feature_dir: &Path) -> Result<Vec<(PathBuf, JobSpec, String)
     let specs = occupants(feature_dir)?.into_iter().filter_map(|dir| JobSpec::read(&dir).ok().map(|spec| (dir, spec)));
     let of_session = |(dir, spec): (PathBuf, JobSpec)| match spec.job.performer.clone() {
         Performer::Session(session) => Some((dir, spec, session)),
-        Performer::Agent | Performer::Reported { .. } => None,
+        Performer::Agent(_) | Performer::Reported { .. } => None,
     };
     Ok(specs.filter_map(of_session).collect())
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::Level;
 use crate::isolation::Isolation;
 use crate::run::accepted::Accepted;
+use crate::run::roster::Roster;
 
 /// Limit on the number of workers.
 const MAX_WORKERS: u32 = 10_000;
@@ -44,6 +45,9 @@ pub struct Policy {
     /// When a task may start.
     #[serde(default)]
     pub schedule: Schedule,
+    /// Which agent makes an attempt.
+    #[serde(default, skip_serializing_if = "Roster::is_empty")]
+    pub roster: Roster,
 }
 
 /// When a task may start.

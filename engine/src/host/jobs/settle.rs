@@ -74,7 +74,7 @@ pub(super) fn unreported_cost(context: &Context, job: &Job, dir: &Path) -> Cost 
     match &job.performer {
         Performer::Session(_) => Cost::of(None, subagents::tokens(dir)),
         Performer::Reported { .. } => Cost::default(),
-        Performer::Agent => {
+        Performer::Agent(_) => {
             // A power loss may have taken the job spec; the configuration names the same agent.
             let agent = JobSpec::read(dir).map(|spec| spec.agent).or_else(|_| context.agent_spec(job));
             let cost = agent.map_or_else(|_| Cost::unknown(), |agent| agent.unreported_cost());
