@@ -186,7 +186,7 @@ fn the_real_client_fixes_its_graph_and_reads_only() {
 }
 
 #[test]
-fn a_model_that_answers_in_words_is_told_so_and_in_the_end_refused() {
+fn the_real_client_whose_model_answers_in_words_is_told_so_and_in_the_end_refused() {
     let Some(bench) = Bench::new(Api::start(|_| Reply::says("I would rather not.")), "") else { return };
     bench.repo.write(DOCUMENT, WHOLE);
     bench.run(&["plan", "shop", "--approve"]).code(0);

@@ -60,7 +60,7 @@ fn shop(ask: &Ask) -> Reply {
 }
 
 #[test]
-fn tokens_are_those_that_the_service_handed_out() {
+fn tokens_of_the_real_client_are_those_that_the_service_handed_out() {
     let (asked, failed) = (AtomicU64::new(0), AtomicBool::new(false));
     let api = Api::start(move |ask| {
         let number = asked.fetch_add(1, Ordering::Relaxed) + 1;
@@ -131,7 +131,7 @@ fn what_a_session_spent_that_planned_by_itself_is_unknown() {
 }
 
 #[test]
-fn planning_stops_at_the_budget_and_leaves_nothing_of_it_to_a_run() {
+fn planning_with_the_real_client_stops_at_the_budget_and_leaves_nothing_of_it_to_a_run() {
     let api = Api::start(|ask| shop(ask).reading(100_000));
     let Some(bench) = Bench::new(api, "budget: { max_usd: 0.05 }\n") else { return };
     let plan = ["plan", "shop", "--agent", "claude", "--describe", "Sell books."];
