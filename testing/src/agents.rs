@@ -26,7 +26,7 @@ pub fn wait(id: &str) -> String {
     format!(": > \"$S/{id}.up\"; while ! [ -e \"$S/go\" ] && ! [ -e \"$S/{id}.go\" ]; do sleep 0.02; done")
 }
 
-/// Leaves a process in a session of its own that nobody waits for, and has its number in `<name>.pid` by then.
+/// Leaves a process in a session of its own, for which no process waits; its id is in `<name>.pid` by then.
 pub fn escape(name: &str) -> String {
     format!(
         "(setsid sh -c 'echo $$ > \"$0/{name}.tmp\"; mv \"$0/{name}.tmp\" \"$0/{name}.pid\"; exec sleep 1000' \"$S\" >/dev/null 2>&1 &); \

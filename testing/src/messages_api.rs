@@ -102,7 +102,7 @@ impl Ask {
         self.messages().iter().filter(|message| message["role"] == "assistant").count()
     }
 
-    /// Everything that anybody but the model said.
+    /// Everything in the request but the model's own messages.
     pub fn text(&self) -> String {
         let mut texts = Vec::new();
         for message in self.messages().iter().filter(|message| message["role"] != "assistant") {

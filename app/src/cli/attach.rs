@@ -57,7 +57,7 @@ pub fn attach(place: &Place, ui: &Arc<Ui>, plain: bool) -> Result<ExitCode> {
     }
 }
 
-/// Tells the user who left that the run does not end by that.
+/// Tells a user who detaches that the run continues.
 pub fn goes_on(place: &Place, ui: &Ui) -> ExitCode {
     let feature = &place.feature;
     ui.note(&format!(

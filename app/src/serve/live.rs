@@ -38,7 +38,7 @@ pub struct Hub {
 pub struct Live {
     source: Mutex<Source>,
     latest: watch::Sender<Arc<Snapshot>>,
-    /// Counts the looks, for those who follow a log.
+    /// Counts the polls, for connections that follow a log.
     looks: watch::Sender<u64>,
 }
 

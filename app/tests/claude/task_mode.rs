@@ -172,7 +172,7 @@ fn two_levels_are_done_by_subagents_at_once_and_a_failed_attempt_is_tried_again(
             changed.notify_all();
         };
         if turn == 0 && id.starts_with("A-") && attempt == "1" {
-            // Nobody of the first level goes on before all are there, nor A-2 before another has tried to do its work.
+            // No subagent of the first level continues before all have started, nor A-2 before another has tried to do its work.
             note(&id);
             let awaited = if id == "A-2" { 4 } else { 3 };
             drop(changed.wait_while(reached.lock().unwrap(), |reached| reached.len() < awaited).unwrap());

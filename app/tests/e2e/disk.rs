@@ -112,7 +112,7 @@ fn a_disk_that_is_full_at_any_write_of_the_store() {
     assert!(paused > cases.len() / 3, "{paused} of {} paused", cases.len());
 }
 
-/// A git that is killed leaves its locks; nobody else is there to take them away.
+/// A git that is killed leaves its locks, and no other process removes them.
 #[test]
 fn locks_that_a_killed_git_left_are_taken_away() {
     let repo = Repo::new();

@@ -457,7 +457,7 @@ fn a_task_is_called_completed_in_the_clients_list_only_if_that_holds() {
     for other in ["103", "104", "../101", ""] {
         completed("s1", other).code(0);
     }
-    // Nobody is at it: the run looks at the claim itself.
+    // No session works on it: the run checks the claim itself.
     completed("s1", "102").code(0);
     repo.write(&format!("{WORKTREE}/a.txt"), "A\n");
     completed("s1", "101").code(0);

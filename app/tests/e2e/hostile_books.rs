@@ -8,7 +8,7 @@ use crate::agents::{doing, is_alive};
 use crate::support::{Repo, processes_in, simple, with};
 
 /// What scripts may use: `$S` is where the specs are, `$G` the repository's git directory; `evil COMMIT` prints a commit
-/// with a file that nobody owns on top of that one.
+/// with a file that no task owns on top of that one.
 const SETUP: &str = "G=$(git rev-parse --path-format=absolute --git-common-dir)\n\
     evil() { (\n\
       export GIT_INDEX_FILE=$(mktemp -u) GIT_AUTHOR_NAME=E GIT_AUTHOR_EMAIL=e@e GIT_COMMITTER_NAME=E GIT_COMMITTER_EMAIL=e@e\n\

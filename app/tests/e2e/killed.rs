@@ -15,7 +15,7 @@ fn signal(signal: &str, pid: u32) {
     assert!(Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status().unwrap().success());
 }
 
-/// Leaves a process that was forked twice, in a session of its own, with an empty environment, that nobody waits for.
+/// Leaves a process that was forked twice, in a session of its own, with an empty environment, that no process waits for.
 fn vanish(name: &str) -> String {
     format!(
         "(setsid env -i /bin/sh -c '(setsid /bin/sh -c \"echo \\$\\$ > \\\"\\$0/{name}.tmp\\\"; \

@@ -104,7 +104,7 @@ fn worker_assignments_say_what_the_run_does() {
     };
     assert_eq!((planned(0), planned(1)), (vec!["LONG"], vec!["MIDDLE", "SHORT"]));
     assert_eq!(workers[0]["tasks"][0], json!({ "id": "LONG", "level": 1, "estimate_minutes": 30.0 }));
-    // Whoever is free first takes the next task; what it has is what was written.
+    // The first free worker takes the next task, and finds the file as written.
     for task in ["LONG", "MIDDLE", "SHORT"] {
         let env = repo.read(&format!(".gsd/specs/x/env-{task}"));
         let value = |name: &str| env.lines().find_map(|line| line.strip_prefix(&format!("{name}="))).unwrap();

@@ -1,4 +1,4 @@
-//! Many at once: nothing is lost, nothing is done twice, whoever comes second is told so.
+//! Many processes at once: nothing is lost, nothing is done twice, and the second process is told so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -140,7 +140,7 @@ fn eight_at_once_lose_nothing_for_half_a_minute() {
         }
         eight.into_iter().map(|one| one.join().unwrap()).collect()
     });
-    // Every answer that somebody got is in the journal, and nothing else is.
+    // Every answer that a caller got is in the journal, and nothing else is.
     let mut answered: BTreeMap<(&'static str, String), usize> = BTreeMap::new();
     for accepted in did.iter().flat_map(|did| &did.accepted) {
         *answered.entry(accepted.clone()).or_default() += 1;

@@ -93,7 +93,7 @@ fn the_projection_tells_where_the_run_is_at_every_stop() {
     assert_shape(&state, "completed", 3, &done, &[("1", "merged"), ("2", "merged"), ("3", "merged")]);
     assert_eq!(state["completion"]["tasks_completed"], 3);
     assert_eq!(state["completion"]["commit"], repo.git(&["rev-parse", "main"]));
-    // Somebody who spoils or removes it spoils nothing: it is made anew.
+    // A damaged or missing file is rebuilt.
     fs::remove_dir_all(repo.join(".mahabharatha/state")).unwrap();
     assert_eq!(repo.run(&["status", "--json"]).code(0).json()["status"], "completed");
 }

@@ -134,7 +134,7 @@ fn watching_shows_a_change_of_the_task_list_alone() {
     lines.next().unwrap();
     let (seen, shown) = std::sync::mpsc::channel();
     let reader = std::thread::spawn(move || lines.for_each(|line| drop(seen.send(line))));
-    // With its lock held by somebody else the entry is not put right.
+    // While another process holds the lock, the entry is not corrected.
     let lock = list.join("1.json.lock");
     std::fs::create_dir(&lock).unwrap();
     // The first may be seen by a look that was under way.

@@ -62,7 +62,7 @@ impl List<'_> {
         }
     }
 
-    /// A lock that somebody took so long ago.
+    /// A lock of that age.
     fn lock(&self, name: &str, ago: &str) -> PathBuf {
         let lock = self.dir().join(name);
         fs::create_dir_all(&lock).unwrap();

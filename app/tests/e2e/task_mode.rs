@@ -56,7 +56,7 @@ pub fn foreground(id: &str, level: u32, file: &str) -> Value {
     with(plain(id, level, file), json!({ "foreground": true }))
 }
 
-/// The session has not called for so long that nobody expects it any more.
+/// Ages the session's lease until it has expired.
 pub fn falls_silent(repo: &Repo, session: &str) {
     let path = repo.join(&format!(".git/mahabharatha/x/sessions/{session}.json"));
     let long_ago = SystemTime::now() - Duration::from_secs(100_000);
@@ -84,7 +84,7 @@ fn a_session_runs_a_feature_to_its_end() {
     let next = one.next();
     assert_eq!((&next["step"], &next["tasks"], &next["in_progress"]), (&json!("claim"), &json!(["B"]), &json!(["A"])));
 
-    // While it lives nobody else comes in.
+    // While it lives, no other session can claim.
     repo.run(&["run"]).code(8).says("held by another session (one)").says("mahabharatha stop");
     let two = Session(&repo, "two");
     two.run(&["task", "claim", "B"]).code(8);
@@ -344,7 +344,7 @@ fn a_completion_that_is_killed_leaves_the_task_held() {
         fs::remove_file(repo.join(".gsd/specs/x/verifying")).unwrap();
         assert_eq!(repo.task_status("A"), "in_progress");
         for (pid, _) in crate::support::processes_in(&repo.path()) {
-            // Of the one that was killed nobody is left to end it.
+            // No process is left to end what the killed one started.
             crate::agents::kill(pid);
         }
     }
@@ -364,7 +364,7 @@ fn a_session_has_a_name_that_leads_nowhere() {
     repo.run(&["task", "claim", "not an id"]).code(2);
 }
 
-/// As in a container that somebody's shell outside of it started.
+/// As in a container that a shell outside of it started.
 #[cfg(target_os = "linux")]
 #[test]
 fn who_has_no_login_session_still_has_a_name() {

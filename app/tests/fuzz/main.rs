@@ -1,4 +1,4 @@
-//! Everything that reads what others wrote, on what nobody would write: mutations of a saved corpus, arbitrary bytes, and
+//! Everything that reads what others wrote, on malformed input: mutations of a saved corpus, arbitrary bytes, and
 //! inputs that are made to be deep, long or many. Nothing may panic, hang or take memory without bound.
 //!
 //! `FUZZ_SECONDS` says how long for each reader; `app/tests/fuzz.sh SECONDS` runs them all and tells the counts.

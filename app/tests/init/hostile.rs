@@ -114,7 +114,7 @@ fn a_directory_that_cannot_be_written_is_an_error() {
     assert_eq!(fs::read_dir(&root).unwrap().count(), 1);
 }
 
-/// Whoever is root may write anywhere, except where nobody may.
+/// Root can write anywhere except on a read-only file system.
 fn read_only_mount(bench: &Bench) {
     let dir = tempfile::tempdir().unwrap();
     if !crate::support::Disk::mount(dir.path(), "size=1m") {

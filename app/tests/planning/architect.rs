@@ -116,7 +116,7 @@ fn without_a_commit_the_stubs_are_neither_checked_nor_committed() {
         .says("when these stubs are committed: lib/shop.sh");
     assert_eq!(repo.read("lib/shop.sh"), "buy() { :; }\n");
     repo.run(&["run"]).code(6).says("lib/shop.sh");
-    // The stub that is left there is nobody else's.
+    // The stub that is left there is the design's own.
     design(&repo, &["--no-commit"]).code(0).does_not_say("follows the old requirements");
     repo.program("agent.sh", &format!("cat > /dev/null; echo more >> {DOCUMENT}; printf %s '{}'\n", proposal("true")));
     design(&repo, &["--no-commit"]).code(0).says("the design follows the old requirements");

@@ -158,7 +158,7 @@ fn what_is_pasted_answers_one_question_and_no_other() {
     ] {
         person.answer(&repo, question, answer);
     }
-    // Whoever has no more to say says so, and at the end has a draft.
+    // A user who ends every list early still gets a draft.
     for question in ["Story 2: who can do what?", "business constraints", "Out of scope", "Dependencies", "Approve"] {
         person.wait_for(&repo, question);
         person.press("\x04");
@@ -208,7 +208,7 @@ fn what_a_person_wrote_outlasts_what_an_agent_makes_of_it() {
     let mut person = at_a_terminal(&repo, "plan shop --agent mine");
     person.answer(&repo, "Approve these requirements?", "c");
     person.answer(&repo, "What should change?", "everything");
-    // Nobody approves what they have not seen.
+    // Requirements are shown before the user approves them.
     person.wait_for(&repo, "prints 1");
     person.wait_for(&repo, "The previous version is in");
     let edited = repo.read(DOCUMENT).replace("prints 1", "prints 2");

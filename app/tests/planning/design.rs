@@ -156,7 +156,7 @@ fn a_skeleton_tells_what_belongs_where_and_no_run_starts_it() {
         repo.run(args).code(6).says("[unfilled_task] L4-001: still has placeholders: {what this task makes}");
     }
     assert!(!repo.exists(".git/mahabharatha/shop/jobs"));
-    // Where nobody filled the document in, it is made from what there is.
+    // An empty document is generated from the graph.
     write_graph(&repo, &graph());
     repo.run(&["design", "--from-graph", "graph.json", "--no-commit"]).code(0);
     let made = repo.read(&format!("{SPECS}/design.md"));

@@ -1,4 +1,4 @@
-//! `plan` and `design` killed while they wait for somebody: nobody is left running.
+//! `plan` and `design` killed while they wait for an agent or a check: no process is left running.
 
 use std::fs;
 
@@ -26,7 +26,7 @@ fn waiting(repo: &Repo, args: &[&str]) -> (Background, [u32; 2]) {
     (command, pids)
 }
 
-/// The process of ours that sees to it that nobody is left.
+/// The watchdog process of the command.
 fn watcher(of: u32) -> u32 {
     let children = fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap();
     let is_watcher =

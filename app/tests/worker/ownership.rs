@@ -1,4 +1,4 @@
-//! Nothing that the task does not own gets into its commit, and whoever tries fails.
+//! Nothing that the task does not own gets into its commit; an attempt that tries fails.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,4 @@
-//! The worktree is as it must be, whatever somebody left there.
+//! The worktree is reset, whatever an earlier attempt or a user left there.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -17,7 +17,7 @@ use crate::session::follow_up::{self, FollowUp};
 const MAX_TEXT_CHARS: usize = 12_000;
 /// Most columns of a task's title.
 const MAX_TITLE_COLUMNS: usize = 100;
-/// Who may give work by a comment: anybody else could have an agent do what they want.
+/// Author associations whose comments become work; a stranger could otherwise direct an agent.
 const TRUSTED: [&str; 3] = ["OWNER", "MEMBER", "COLLABORATOR"];
 /// Fixes of one check before a person has to look.
 const MAX_FIXES: usize = 3;

@@ -292,7 +292,7 @@ fn binds(layout: &Layout) -> Vec<Bind> {
 }
 
 /// Removes everything in `dir`/`below` but the kept paths and the directories that lead to them, which are empty unless
-/// somebody moved the mounted ones away. Returns whether that was so.
+/// a program moved the mounted ones away. Returns whether that was so.
 fn empty_except(dir: &Path, below: &Path, kept: &[&Path]) -> Result<bool> {
     let place = dir.join(below);
     make_accessible(&place);

@@ -338,7 +338,7 @@ mod tests {
         let is_done = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| {
-                // Not for ever: on a slow disk nobody could write in between.
+                // Bounded: on a slow disk the remover could otherwise keep every writer out.
                 for _ in 0..20_000 {
                     if is_done.load(Ordering::Relaxed) {
                         break;
