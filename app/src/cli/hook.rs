@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand};
 use mahabharatha_core::run::TaskStatus;
 use mahabharatha_engine::claude::guard::{self, CallContext, OwnCall, Purpose, ToolUse, Verdict};
+use mahabharatha_engine::claude::install::PROGRAM;
 use mahabharatha_engine::claude::tasks::{ListedTask, TaskCompleted};
 use mahabharatha_engine::lease::{self, Lease};
 use mahabharatha_engine::session::{caller, control, ended};
@@ -20,6 +21,7 @@ use serde_json::{Value, json};
 
 use super::exit::ExitCode;
 use super::{Cli, Command, Global};
+use crate::mcp;
 
 /// Larger than the input for any file that an agent writes.
 const MAX_INPUT_BYTES: u64 = 256 << 20;
@@ -65,7 +67,8 @@ fn pre_tool_use(ui: &Ui) -> Result<ExitCode> {
     let Some(call) = read_call_or_pass::<ToolUse>(ui)? else { return Ok(ExitCode::Done) };
     let job_worktree = std::env::var_os("MAHABHARATHA_WORKTREE").map(PathBuf::from);
     let own_call = |words: &[String]| own_call(words, &call.cwd);
-    let context = CallContext { job_worktree: job_worktree.as_deref(), own_call: &own_call, needs_user: &needs_user };
+    let job_worktree = job_worktree.as_deref();
+    let context = CallContext { job_worktree, own_call: &own_call, needs_user: &needs_user, tool_call: &tool_call };
     match guard::judge(&call, &context)? {
         Verdict::Pass => {}
         Verdict::Allow(reason) => print_decision(ui, "allow", &reason),
@@ -80,6 +83,12 @@ fn print_decision(ui: &Ui, decision: &str, reason: &str) {
         "hookEventName": "PreToolUse", "permissionDecision": decision, "permissionDecisionReason": reason,
     } });
     ui.json_data(&output.to_string());
+}
+
+/// Returns the call of this program that a tool of its MCP server stands for.
+fn tool_call(tool: &str, input: &Value) -> Option<Vec<String>> {
+    let words = mcp::words(tool, input.as_object()?.clone()).ok()?;
+    Some([PROGRAM.to_owned()].into_iter().chain(words).collect())
 }
 
 /// Tells whether only the user may decide on a call of this program.
