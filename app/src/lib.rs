@@ -1,6 +1,7 @@
-//! The command line: arguments in, text out; the screen, which it opens on a terminal; and the page, which it serves.
+//! The command line: arguments in, text out; the screen, which it opens on a terminal; the page and the MCP server, which it serves.
 
 pub mod cli;
+mod mcp;
 mod observe;
 mod screen;
 mod serve;

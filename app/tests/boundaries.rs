@@ -91,23 +91,26 @@ const MODULES: [(&str, Rules); 5] = [
             ("observe", &[]),
             ("screen", &["observe"]),
             ("serve", &["observe"]),
-            ("cli", &["observe", "screen", "serve"]),
+            ("mcp", &[]),
+            ("cli", &["observe", "screen", "serve", "mcp"]),
         ],
     ),
 ];
 
 /// Names that only these modules may use, outside their tests. Files are read through `bounded`; what is below `/proc` needs
 /// no limit.
-const BOUNDARIES: [(&str, &[&str]); 14] = [
+const BOUNDARIES: [(&str, &[&str]); 16] = [
     ("std::process::Command", &["sys/proc"]),
     ("process::{Command", &["sys/proc"]),
     ("std::net::{", &["sys/http", "app/serve"]),
     ("axum::", &["app/serve"]),
     ("hyper::", &["app/serve"]),
-    ("tokio::", &["app/serve"]),
+    ("rmcp::", &["app/mcp"]),
+    ("tokio::", &["app/serve", "app/mcp"]),
     ("println!", &["sys/ui"]),
     ("eprintln!", &["sys/ui"]),
     // A confined program has the streams of `confine`.
+    ("io::stdio", &["app/mcp"]),
     ("io::stdin", &["sys/ui", "sys/sandbox", "engine/worker"]),
     ("io::stdout", &["sys/ui", "sys/sandbox"]),
     ("io::stderr", &["sys/ui", "sys/sandbox"]),

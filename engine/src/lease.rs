@@ -38,7 +38,7 @@ impl Lease {
             workers: None,
             allow_red_base: false,
             patience_ms: u64::try_from(patience.as_millis()).unwrap_or(u64::MAX),
-            client: client_session().and_then(|_| proc::ancestor_without("CLAUDECODE")),
+            client: client_variable().and_then(proc::ancestor_without),
         }
     }
 
@@ -79,9 +79,30 @@ impl Lease {
     }
 }
 
-/// Returns the id of the Claude Code session that the calling process belongs to, if there is one.
+/// Variable by which `mcp` tells the commands that it runs which session they belong to.
+pub const MCP_SESSION: &str = "MAHABHARATHA_MCP_SESSION";
+const CLAUDE_SESSION: &str = "CLAUDE_CODE_SESSION_ID";
+
+/// Returns the session of an MCP server or of Claude Code that the calling process belongs to, if there is one.
 pub fn client_session() -> Option<String> {
-    std::env::var("CLAUDE_CODE_SESSION_ID").ok().filter(|id| !id.trim().is_empty())
+    variable(MCP_SESSION).or_else(|| variable(CLAUDE_SESSION))
+}
+
+/// Returns the variable that the client of the session gives to all processes that it starts, and does not have itself.
+fn client_variable() -> Option<&'static str> {
+    let of_claude = || variable(CLAUDE_SESSION).map(|_| "CLAUDECODE");
+    variable(MCP_SESSION).map(|_| MCP_SESSION).or_else(of_claude)
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.trim().is_empty())
+}
+
+/// Returns the name of the session that this process opens as an MCP server. None if Claude Code started it: then it belongs
+/// to that session, which has a lease of its own.
+pub fn mcp_session() -> Option<String> {
+    let ProcessId { pid, start, .. } = ProcessId::own();
+    variable(CLAUDE_SESSION).is_none().then(|| format!("mcp-{pid}-{start}"))
 }
 
 /// Returns the directory with the leases of sessions that plan a feature, to use in place of the feature's directory.

@@ -13,6 +13,7 @@ pub mod cleanup;
 pub mod control;
 pub mod diagnosis;
 pub mod diff;
+pub mod ended;
 pub mod follow_up;
 pub mod live;
 mod options;

@@ -52,6 +52,12 @@ pub const MERGE: &str = "Examples:
   mahabharatha merge --dry-run                            what would be merged, and its gates
   mahabharatha merge --retry                              after a conflict was resolved
   mahabharatha merge --approve=4b825dc642 --level 1       what `status` showed, and nothing else";
+pub const MCP: &str =
+    "Clients start it themselves: give them this command. `mahabharatha install --mcp` tells Claude Code.
+
+Examples:
+  mahabharatha -C ~/work/shop mcp                         for a client that starts it elsewhere
+  mahabharatha -f login mcp                               the feature of calls that name none";
 pub const SHIP: &str =
     "Without --push or --pr it shows what it would do. Without a feature it ships the current branch.
 

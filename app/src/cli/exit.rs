@@ -62,20 +62,26 @@ impl From<ExitCode> for std::process::ExitCode {
     }
 }
 
+const KINDS: [Kind; 10] = [
+    Kind::Failed,
+    Kind::Usage,
+    Kind::Blocked,
+    Kind::Gate,
+    Kind::Conflict,
+    Kind::Invalid,
+    Kind::Preflight,
+    Kind::Held,
+    Kind::Paused,
+    Kind::Stopped,
+];
+
+/// Returns the kind of problem that an exit code of this program stands for.
+pub fn kind_of(code: i32) -> Kind {
+    KINDS.into_iter().find(|kind| ExitCode::from(*kind) as i32 == code).unwrap_or(Kind::Failed)
+}
+
 /// Returns the error that another process of this program printed with `--json`.
 pub fn error_from_json(value: &Value) -> Option<Error> {
-    const KINDS: [Kind; 10] = [
-        Kind::Failed,
-        Kind::Usage,
-        Kind::Blocked,
-        Kind::Gate,
-        Kind::Conflict,
-        Kind::Invalid,
-        Kind::Preflight,
-        Kind::Held,
-        Kind::Paused,
-        Kind::Stopped,
-    ];
     let kind = KINDS.into_iter().find(|kind| value["kind"] == ExitCode::from(*kind).word())?;
     let details = value["details"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let error = details.fold(Error::new(kind, value["message"].as_str()?), Error::detail);

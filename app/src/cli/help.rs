@@ -23,6 +23,7 @@ const TOPICS: &[(&str, &str, &str)] = &[
     ("runs", "`run --detach`, `attach`, `scale`, `pause`, approval", include_str!("../../../docs/runs.md")),
     ("steering", "answering agents, granting them files", include_str!("../../../docs/steering.md")),
     ("claude-code", "slash commands, hooks, task mode", include_str!("../../../docs/claude-code.md")),
+    ("mcp-server", "`mcp`: any MCP client takes part in a run", include_str!("../../../docs/mcp.md")),
     ("estimates", "how `estimate` finds time and cost", include_str!("../../../docs/estimates.md")),
     ("shipping", "`git ship` and `undo`: pull requests, reverts", include_str!("../../../docs/shipping.md")),
     ("reviewing", "`diff`, `review` and `logs`", include_str!("../../../docs/review.md")),

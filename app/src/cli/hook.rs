@@ -5,13 +5,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
-use mahabharatha_core::ids::Feature;
 use mahabharatha_core::run::TaskStatus;
 use mahabharatha_engine::claude::guard::{self, CallContext, OwnCall, Purpose, ToolUse, Verdict};
+use mahabharatha_engine::claude::install::PROGRAM;
 use mahabharatha_engine::claude::tasks::{ListedTask, TaskCompleted};
 use mahabharatha_engine::lease::{self, Lease};
-use mahabharatha_engine::session::{caller, claims, control};
-use mahabharatha_engine::worker::subagents::{self, Session};
+use mahabharatha_engine::session::{caller, control, ended};
+use mahabharatha_engine::worker::subagents::Session;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::{Place, Project};
 use mahabharatha_sys::ui::Ui;
@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 
 use super::exit::ExitCode;
 use super::{Cli, Command, Global};
+use crate::mcp;
 
 /// Larger than the input for any file that an agent writes.
 const MAX_INPUT_BYTES: u64 = 256 << 20;
@@ -66,7 +67,8 @@ fn pre_tool_use(ui: &Ui) -> Result<ExitCode> {
     let Some(call) = read_call_or_pass::<ToolUse>(ui)? else { return Ok(ExitCode::Done) };
     let job_worktree = std::env::var_os("MAHABHARATHA_WORKTREE").map(PathBuf::from);
     let own_call = |words: &[String]| own_call(words, &call.cwd);
-    let context = CallContext { job_worktree: job_worktree.as_deref(), own_call: &own_call, needs_user: &needs_user };
+    let job_worktree = job_worktree.as_deref();
+    let context = CallContext { job_worktree, own_call: &own_call, needs_user: &needs_user, tool_call: &tool_call };
     match guard::judge(&call, &context)? {
         Verdict::Pass => {}
         Verdict::Allow(reason) => print_decision(ui, "allow", &reason),
@@ -81,6 +83,12 @@ fn print_decision(ui: &Ui, decision: &str, reason: &str) {
         "hookEventName": "PreToolUse", "permissionDecision": decision, "permissionDecisionReason": reason,
     } });
     ui.json_data(&output.to_string());
+}
+
+/// Returns the call of this program that a tool of its MCP server stands for.
+fn tool_call(tool: &str, input: &Value) -> Option<Vec<String>> {
+    let words = mcp::words(tool, input.as_object()?.clone()).ok()?;
+    Some([PROGRAM.to_owned()].into_iter().chain(words).collect())
 }
 
 /// Tells whether only the user may decide on a call of this program.
@@ -189,32 +197,14 @@ struct SessionCall {
     cwd: PathBuf,
 }
 
-/// Releases the tasks that ended sessions still hold. Reads only a few small files if there are none.
 fn session_start(call: &SessionCall) -> Result<ExitCode> {
-    let abandoned = guard::features(&call.cwd).into_iter().filter(|dir| is_abandoned(dir));
-    let names = abandoned.filter_map(|dir| Feature::new(dir.file_name()?.to_str()?.to_owned()).ok());
-    let names: Vec<Feature> = names.collect();
-    if !names.is_empty() {
-        let project = Project::find(&call.cwd)?;
-        names.iter().try_for_each(|name| claims::release_ended(&project, &project.feature(name)))?;
-    }
+    ended::release_abandoned(&call.cwd)?;
     Ok(ExitCode::Done)
 }
 
-/// Releases the session's tasks. Ends the lease first: what cannot be released now is released when the next session
-/// starts.
 fn session_end(call: &SessionCall) -> Result<ExitCode> {
-    let held = guard::features_held(&call.cwd, &call.session_id).into_iter();
-    let planned = guard::features_planned(&call.cwd, &call.session_id);
-    let mut leases = held.chain(planned.iter().map(|feature_dir| lease::planning(feature_dir)));
-    leases.try_for_each(|dir| lease::end(&dir, &call.session_id))?;
-    session_start(call)
-}
-
-/// Tells whether a session without a live lease holds an attempt of the feature.
-fn is_abandoned(feature_dir: &Path) -> bool {
-    let sessions = subagents::sessions_at_work(feature_dir).unwrap_or_default();
-    sessions.iter().any(|session| Lease::of(feature_dir, session).is_none())
+    ended::end(&call.cwd, &call.session_id)?;
+    Ok(ExitCode::Done)
 }
 
 fn task_completed(ui: &Ui) -> Result<ExitCode> {

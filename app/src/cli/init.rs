@@ -54,7 +54,7 @@ pub fn run(global: &Global, ui: &Ui, args: &InitArgs) -> Result<ExitCode> {
     let request = Request {
         selection: match args.minimal {
             true => Selection::new([Group::Config]),
-            false => args.groups.selection(args.status_line),
+            false => args.groups.selection(if args.status_line { &[Group::StatusLine] } else { &[] }),
         },
         dry_run: args.dry_run,
         force: args.force,

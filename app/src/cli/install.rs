@@ -28,10 +28,10 @@ pub struct InstallArgs {
     #[arg(long)]
     user: bool,
     /// Write two Claude Code plugins into this directory instead, for --plugin-dir or a marketplace
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["user", "only", "without", "minimal", "status_line"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["user", "only", "without", "minimal", "status_line", "mcp"])]
     plugin: Option<PathBuf>,
     /// Remove what `install` and `init` wrote; what you changed is kept
-    #[arg(long, conflicts_with = "status_line")]
+    #[arg(long, conflicts_with_all = ["status_line", "mcp"])]
     remove: bool,
     #[command(flatten)]
     groups: GroupArgs,
@@ -41,6 +41,9 @@ pub struct InstallArgs {
     /// Also set Claude Code's status line, unless you have one
     #[arg(long, conflicts_with = "minimal")]
     status_line: bool,
+    /// Also tell Claude Code about the MCP server, in .mcp.json
+    #[arg(long, conflicts_with_all = ["minimal", "user"])]
+    mcp: bool,
     /// Show what would be written or removed, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -59,7 +62,9 @@ impl InstallArgs {
                 group.word()
             )));
         }
-        Ok(if self.minimal { minimal() } else { self.groups.selection(status_line) })
+        let asked = [(Group::StatusLine, status_line), (Group::Mcp, self.mcp)];
+        let also: Vec<Group> = asked.into_iter().filter(|(_, is_asked)| *is_asked).map(|(group, _)| group).collect();
+        Ok(if self.minimal { minimal() } else { self.groups.selection(&also) })
     }
 
     fn removal(&self) -> Selection {

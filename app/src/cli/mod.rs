@@ -23,6 +23,7 @@ mod install;
 mod list;
 mod logs;
 mod man;
+mod mcp;
 mod merge;
 mod notify;
 mod on_screen;
@@ -178,6 +179,8 @@ enum Command {
     Sandbox(sandbox::SandboxArgs),
     /// Do tasks in a session of a coding agent, while this program verifies and merges
     Task(task::TaskArgs),
+    /// Let an MCP client do tasks and control runs, over stdin and stdout
+    Mcp(mcp::McpArgs),
     /// Install or remove the slash commands, agents and hooks for Claude Code
     Install(install::InstallArgs),
     /// Check slash commands and agents: references, aliases, and every call in them
@@ -285,6 +288,7 @@ fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode>
         Command::Install(args) => install::run(global, ui, &args),
         Command::Demo(args) => demo::run(global, ui, &args),
         Command::Task(args) => task::run(global, ui, &args),
+        Command::Mcp(args) => mcp::run(global, &args),
         Command::Worker(args) => worker::run(global, ui, &args),
         Command::Sandbox(args) => sandbox::run(global, ui, &args).map(|never| match never {}),
         Command::Watchdog(args) => watchdog::run(ui, &args),

@@ -21,14 +21,15 @@ fn parser() -> impl TypedValueParser<Value = Group> {
 }
 
 impl GroupArgs {
-    /// Returns the chosen groups; by default all, with the status line only if requested.
-    pub fn selection(&self, status_line: bool) -> Selection {
-        chosen(&self.only, &self.without, status_line)
+    /// Returns the chosen groups, by default the usual ones, and those that another flag asks for.
+    pub fn selection(&self, also: &[Group]) -> Selection {
+        chosen(&self.only, &self.without, also)
     }
 
-    /// Returns the groups to remove; by default all, including the status line.
+    /// Returns the groups to remove; by default all, also those on request.
     pub fn removal(&self) -> Selection {
-        chosen(&self.only, &self.without, self.only.is_empty())
+        let also = if self.only.is_empty() { &Group::ON_REQUEST[..] } else { &[] };
+        chosen(&self.only, &self.without, also)
     }
 
     pub fn is_given(&self) -> bool {
@@ -41,12 +42,10 @@ impl GroupArgs {
     }
 }
 
-fn chosen(only: &[Group], without: &[Group], status_line: bool) -> Selection {
-    let usual = if status_line { Selection::all() } else { Selection::usual() };
-    let wanted = |group: &Group| match only {
-        [] => usual.has(*group) && !without.contains(group),
-        only => only.contains(group) || status_line && *group == Group::StatusLine,
-    };
+fn chosen(only: &[Group], without: &[Group], also: &[Group]) -> Selection {
+    let usual = Selection::usual();
+    let is_chosen = |group: &Group| if only.is_empty() { usual.has(*group) } else { only.contains(group) };
+    let wanted = |group: &Group| !without.contains(group) && (also.contains(group) || is_chosen(group));
     Selection::new(Group::INIT.into_iter().filter(wanted))
 }
 
@@ -65,12 +64,14 @@ mod tests {
 
     #[test]
     fn flags_choose_the_groups() {
-        let of = |only: &[Group], without: &[Group], status_line| chosen(only, without, status_line);
-        assert_eq!(of(&[], &[], true), Selection::all());
-        assert!(!of(&[], &[], false).has(Group::StatusLine) && of(&[], &[], false).has(Group::Rules));
-        assert!(!of(&[], &[Group::Rules], false).has(Group::Rules));
-        assert_eq!(of(&[Group::Rules], &[], false), Selection::new([Group::Rules]));
-        assert_eq!(of(&[Group::Rules], &[], true), Selection::new([Group::Rules, Group::StatusLine]));
-        assert_eq!(of(&[Group::StatusLine], &[], false), Selection::new([Group::StatusLine]));
+        let of = |only: &[Group], without: &[Group], also: &[Group]| chosen(only, without, also);
+        assert_eq!(of(&[], &[], &Group::ON_REQUEST), Selection::all());
+        assert_eq!(of(&[], &[], &[]), Selection::usual());
+        assert!(!of(&[], &[], &[Group::Mcp]).has(Group::StatusLine) && of(&[], &[], &[Group::Mcp]).has(Group::Rules));
+        assert!(!of(&[], &[Group::Rules], &[]).has(Group::Rules));
+        assert_eq!(of(&[Group::Rules], &[], &[]), Selection::new([Group::Rules]));
+        let with_line = Selection::new([Group::Rules, Group::StatusLine]);
+        assert_eq!(of(&[Group::Rules], &[], &[Group::StatusLine]), with_line);
+        assert_eq!(of(&[Group::Mcp], &[], &[]), Selection::new([Group::Mcp]));
     }
 }

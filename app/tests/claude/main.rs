@@ -12,6 +12,7 @@ mod driven;
 mod endings;
 mod hooks;
 mod kills;
+mod mcp;
 mod ownership;
 mod planned;
 mod plugin;

@@ -34,6 +34,7 @@ const COMMANDS: &[&str] = &[
     "doctor",
     "estimate",
     "install",
+    "mcp",
     "validate-commands",
     "demo",
     "git",

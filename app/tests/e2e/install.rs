@@ -82,6 +82,8 @@ fn groups_are_chosen_by_flags_and_a_dry_run_writes_nothing() {
     assert_eq!(groups(&["--minimal"]), ["agents", "commands"]);
     assert_eq!(groups(&["--only", "status-line"]), ["status-line"]);
     assert_eq!(groups(&["--status-line"]), ["agents", "commands", "hooks", "status-line"]);
+    assert_eq!(groups(&["--mcp"]), ["agents", "commands", "hooks", "mcp"]);
+    assert_eq!(groups(&["--only", "mcp"]), ["mcp"]);
     repo.run(&["install", "--only", "rules"])
         .code(2)
         .says("install does not write the group rules")
@@ -95,6 +97,39 @@ fn groups_are_chosen_by_flags_and_a_dry_run_writes_nothing() {
     repo.write(".claude/settings.json", "{\"statusLine\": {\"type\": \"command\", \"command\": \"mine\"}}");
     repo.run(&["install", "--status-line"]).code(0).says("already has a statusLine; it was kept");
     assert!(repo.read(".claude/settings.json").contains("\"mine\""));
+}
+
+#[test]
+fn the_mcp_server_is_added_to_the_projects_file_and_removed_again() {
+    let repo = Repo::new();
+    let mine = "{\n  \"mcpServers\": {\n    \"other\": { \"command\": \"x\" }\n  }\n}\n";
+    repo.write(".mcp.json", mine);
+    repo.commit("mine");
+    let done = repo.run(&["install", "--mcp", "--json"]).code(0).json();
+    assert!(with(&done, "merged").contains(&".mcp.json"), "{done}");
+    let servers: Value = serde_json::from_str(&repo.read(".mcp.json")).unwrap();
+    let ours = json!({ "type": "stdio", "command": "mahabharatha", "args": ["mcp"] });
+    assert_eq!(servers["mcpServers"]["mahabharatha"], ours);
+    repo.run(&["install", "--mcp"]).code(0).says("already up to date");
+    // Without the flag it stays as it is.
+    repo.run(&["install"]).code(0).says("already up to date");
+    repo.run(&["install", "--remove"]).code(0);
+    assert_eq!(repo.read(".mcp.json"), mine);
+    assert_eq!(repo.git(&["status", "--porcelain", "-uall"]), "");
+
+    repo.git(&["rm", "-q", ".mcp.json"]);
+    repo.commit("none");
+    repo.run(&["install", "--only", "mcp"]).code(0).says("2 files written");
+    repo.run(&["install", "--remove", "--only", "mcp"]).code(0);
+    assert!(!repo.exists(".mcp.json") && !repo.exists(".claude"));
+
+    repo.write(".mcp.json", "{\"mcpServers\": {\"mahabharatha\": {\"command\": \"/opt/mbh\"}}}");
+    repo.run(&["install", "--only", "mcp"]).code(0).says("already has a server mahabharatha; it was kept");
+    repo.write(".mcp.json", "{");
+    repo.run(&["install", "--mcp"]).code(6).says(".mcp.json:1:1: not valid JSON");
+    assert!(!repo.exists(".claude/commands"), "all of it or nothing");
+    repo.run(&["install", "--remove"]).code(0);
+    repo.run(&["install", "--user", "--only", "mcp"]).code(2).says("claude mcp add --scope user");
 }
 
 #[test]

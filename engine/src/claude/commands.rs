@@ -91,6 +91,7 @@ const AGENT_FILES: [(&str, &str); 5] = [
 ];
 
 const PREFLIGHT: &str = asset!("preflight.md");
+const MCP: &str = asset!("mcp.md");
 
 /// A `.claude` directory: a project's, or the user's, which applies to all projects.
 #[derive(Debug, Clone)]
@@ -185,7 +186,7 @@ pub fn details_name(command: &str) -> String {
 }
 
 fn render(command: &Command, style: Style<'_>) -> String {
-    let core = command.core.replace("{{preflight}}\n", PREFLIGHT);
+    let core = command.core.replace("{{preflight}}\n", PREFLIGHT).replace("{{mcp}}\n", MCP);
     let text = match (command.details, style.details) {
         (None, _) => core,
         (Some(_), Some(dir)) => core.replace("{{details}}", &format!("`{dir}/{}`", details_name(command.name))),

@@ -14,6 +14,8 @@ pub enum Group {
     Hooks,
     /// Written only if the user asks for it.
     StatusLine,
+    /// The MCP server in `.mcp.json`. Written only if the user asks for it.
+    Mcp,
     /// The configuration and the directories that a run needs.
     Config,
     /// Facts that `init` found out, or the description of a new project.
@@ -31,13 +33,16 @@ pub enum Group {
 
 impl Group {
     /// Groups that `install` writes.
-    pub const INSTALL: [Group; 4] = [Group::Commands, Group::Agents, Group::Hooks, Group::StatusLine];
+    pub const INSTALL: [Group; 5] = [Group::Commands, Group::Agents, Group::Hooks, Group::StatusLine, Group::Mcp];
+    /// Groups that are written only if the user asks for them.
+    pub const ON_REQUEST: [Group; 2] = [Group::StatusLine, Group::Mcp];
     /// Groups that `init` writes.
-    pub const INIT: [Group; 9] = [
+    pub const INIT: [Group; 10] = [
         Group::Commands,
         Group::Agents,
         Group::Hooks,
         Group::StatusLine,
+        Group::Mcp,
         Group::Config,
         Group::Project,
         Group::Rules,
@@ -51,6 +56,7 @@ impl Group {
             Group::Agents => "agents",
             Group::Hooks => "hooks",
             Group::StatusLine => "status-line",
+            Group::Mcp => "mcp",
             Group::Config => "config",
             Group::Project => "project",
             Group::Rules => "rules",
@@ -109,9 +115,9 @@ impl Selection {
         Selection::new(Group::INIT)
     }
 
-    /// Selects the default groups: all but the status line.
+    /// Selects the default groups: all but those on request.
     pub fn usual() -> Selection {
-        Selection::new(Group::INIT.into_iter().filter(|group| *group != Group::StatusLine))
+        Selection::new(Group::INIT.into_iter().filter(|group| !Group::ON_REQUEST.contains(group)))
     }
 
     /// Returns whether a group is selected; groups that users cannot choose always are.

@@ -82,7 +82,12 @@ pub struct CallContext<'a> {
     pub own_call: &'a dyn Fn(&[String]) -> Option<OwnCall>,
     /// Tells whether only the user may decide on a call of this program.
     pub needs_user: &'a dyn Fn(&[String]) -> bool,
+    /// Returns the call of this program that a tool of its MCP server stands for.
+    pub tool_call: &'a dyn Fn(&str, &Value) -> Option<Vec<String>>,
 }
+
+/// What Claude Code puts before the names of our MCP server's tools.
+const OWN_TOOLS: &str = "mcp__mahabharatha__";
 
 impl ToolUse {
     fn target(&self) -> Option<&str> {
@@ -101,16 +106,39 @@ impl ToolUse {
         self.tool_input.as_object().is_some_and(|input| input.keys().all(|key| PLAIN.contains(&key.as_str())))
     }
 
+    /// Returns the name of the tool if it is one of our MCP server.
+    fn own_tool(&self) -> Option<&str> {
+        self.tool_name.strip_prefix(OWN_TOOLS)
+    }
+
     /// Returns the plain call of this program that the tool would run, if it is one.
     fn own_call(&self, context: &CallContext<'_>) -> Option<OwnCall> {
+        if let Some(tool) = self.own_tool() {
+            return (context.own_call)(&(context.tool_call)(tool, &self.tool_input)?);
+        }
         let line =
             self.tool_input["command"].as_str().filter(|_| self.tool_name == "Bash" && self.has_plain_input())?;
         (context.own_call)(&plain::words(line)?)
     }
 
+    /// Returns the task whose prompt the tool would print.
+    fn prompt_asked_for(&self) -> Option<PromptCall> {
+        match self.own_tool() {
+            Some("prompt") => {
+                let named = |key: &str| self.tool_input[key].as_str().map(str::to_owned);
+                Some(PromptCall { task: named("task")?, feature: named("feature") })
+            }
+            _ => prompt_asked_for(self.tool_input["command"].as_str().unwrap_or_default()),
+        }
+    }
+
     /// Returns whether the tool would call this program for something that only the user decides on. What is not one plain
     /// call counts if it has the words for that.
     fn needs_user(&self, context: &CallContext<'_>) -> bool {
+        if let Some(tool) = self.own_tool() {
+            // A call that cannot be read is refused by the server.
+            return (context.tool_call)(tool, &self.tool_input).is_some_and(|words| (context.needs_user)(&words));
+        }
         let line = self.tool_input["command"].as_str().filter(|_| self.tool_name == "Bash").unwrap_or_default();
         let has = |words: &[&str]| words.iter().any(|word| line.contains(word));
         match plain::words(line) {
@@ -171,7 +199,7 @@ fn judge_for_tasks(call: &ToolUse, context: &CallContext<'_>) -> Result<Verdict>
     if held.is_empty() && context.job_worktree.is_none() && !call.is_worker() {
         return Ok(Verdict::Pass);
     }
-    if call.tool_name == "Bash" {
+    if call.tool_name == "Bash" || call.own_tool().is_some() {
         return judge_command(call, &held, context);
     }
     let Some(target) = call.target() else { return Ok(Verdict::Pass) };
@@ -196,7 +224,7 @@ fn judge_for_tasks(call: &ToolUse, context: &CallContext<'_>) -> Result<Verdict>
     Ok(Verdict::Pass)
 }
 
-/// Decides on a shell command. The hook sees the command line only, not what the command writes.
+/// Decides on a shell command or a tool of our MCP server. The hook sees the command line only, not what the command writes.
 fn judge_command(call: &ToolUse, held: &[PathBuf], context: &CallContext<'_>) -> Result<Verdict> {
     if held.is_empty() {
         return Ok(Verdict::Pass);
@@ -206,7 +234,7 @@ fn judge_command(call: &ToolUse, held: &[PathBuf], context: &CallContext<'_>) ->
         return Ok(Verdict::Deny(NO_PUSH.to_owned()));
     }
     let session = Session { id: &call.session_id, features: held };
-    if let (Some(agent), Some(asked)) = (&call.agent_id, prompt_asked_for(line)) {
+    if let (Some(agent), Some(asked)) = (&call.agent_id, call.prompt_asked_for()) {
         session.begins(agent, &asked)?;
     }
     let may_call = |purpose| match purpose {

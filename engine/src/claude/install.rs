@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::commands::{self, DOT_CLAUDE, Home};
 use super::groups::{Action, Group, Placed, Selection};
+use super::mcp_json;
 use super::plugin;
 use super::settings::{self, Added, Edit, Edited, Entries};
 
@@ -76,6 +77,8 @@ struct Manifest {
     files: BTreeMap<PathBuf, String>,
     #[serde(default, skip_serializing_if = "Added::is_nothing")]
     settings: Added,
+    #[serde(default, skip_serializing_if = "Added::is_nothing")]
+    mcp: Added,
 }
 
 /// Changes to make, all of them or none.
@@ -136,6 +139,7 @@ pub fn plan(home: &Home, split: bool, selection: &Selection) -> Result<Plan> {
     let mut draft = Draft::begin(Target::home(home))?;
     draft.install_files(commands::files(home, split), selection)?;
     draft.add_settings(selection)?;
+    draft.add_mcp(selection)?;
     if selection.has(Group::Commands) && !selection.has(Group::Hooks) && !has_settings(home, settings::has_hooks) {
         let add = if home.is_project() { "install --only hooks" } else { "install --user --only hooks" };
         draft.warnings.push(format!(
@@ -158,6 +162,7 @@ pub fn plan_removal(home: &Home, selection: &Selection) -> Result<Plan> {
     let mut draft = Draft::begin(Target::home(home))?;
     draft.remove_files(selection)?;
     draft.remove_settings(selection)?;
+    draft.remove_mcp(selection)?;
     draft.finish()
 }
 
@@ -284,30 +289,73 @@ impl Draft {
             return Ok(None);
         }
         let path = self.target.path(Path::new(SETTINGS));
-        let old = read(&path)?.map(String::from_utf8).transpose().map_err(|_| {
-            Error::new(Kind::Invalid, format!("{} is not UTF-8 text", path.display()))
-                .hint("Correct the file, then run the same command again; nothing was changed.")
-        })?;
+        let old = read_text(&path)?;
         Ok(Some((path, old, entries)))
     }
 
     /// Applies an edit of the settings. `action` is reported for a file that still has text after it.
     fn edit_settings(&mut self, path: &Path, edit: Edit, action: Action) -> Result<()> {
+        if let Some(action) = self.edit_file(path, edit.result, action)? {
+            self.place_settings(edit.changed.groups(), action);
+        }
+        Ok(())
+    }
+
+    /// Applies an edit of a file that the user may have written too. Returns what was done with the file.
+    fn edit_file(&mut self, path: &Path, edited: Edited, action: Action) -> Result<Option<Action>> {
         // Writes the target of a symbolic link, such as one into a dotfiles repository; the link stays.
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let action = match edit.result {
-            Edited::Unchanged => return Ok(()),
+        Ok(match edited {
+            Edited::Unchanged => None,
             Edited::Text(text) => {
                 self.changes.write(target, text)?;
-                action
+                Some(action)
             }
             Edited::Gone => {
                 self.changes.remove(target)?;
-                Action::Removed
+                Some(Action::Removed)
             }
-        };
-        self.place_settings(edit.changed.groups(), action);
+        })
+    }
+
+    fn add_mcp(&mut self, selection: &Selection) -> Result<()> {
+        if !selection.has(Group::Mcp) {
+            return Ok(());
+        }
+        if !self.target.is_confined {
+            return Err(Error::new(Kind::Usage, "the MCP server can be installed only in a project")
+                .hint("For all your projects: claude mcp add --scope user mahabharatha -- mahabharatha mcp"));
+        }
+        let path = self.target.root.join(mcp_json::PATH);
+        let old = read_text(&path)?;
+        let edited = mcp_json::add(&path, old.as_deref(), &mut self.manifest.mcp)?;
+        if old.as_deref().and_then(|old| serde_json::from_str(old).ok()).is_some_and(|file| mcp_json::has_other(&file))
+        {
+            self.warnings.push(format!("{} already has a server mahabharatha; it was kept", path.display()));
+        }
+        let action = if old.is_some() { Action::Merged } else { Action::Created };
+        let action = self.edit_file(&path, edited, action)?.unwrap_or(Action::Unchanged);
+        self.place_mcp(action);
         Ok(())
+    }
+
+    fn remove_mcp(&mut self, selection: &Selection) -> Result<()> {
+        let path = self.target.root.join(mcp_json::PATH);
+        if !selection.has(Group::Mcp) || !self.target.is_confined {
+            return Ok(());
+        }
+        // The user's own file, in whatever state, is no obstacle.
+        let is_ours = |old: &String| old.contains(PROGRAM) || !self.manifest.mcp.is_nothing();
+        let Some(old) = read_text(&path)?.filter(is_ours) else { return Ok(()) };
+        let edited = mcp_json::remove(&path, &old, &mut self.manifest.mcp)?;
+        if let Some(action) = self.edit_file(&path, edited, Action::Merged)? {
+            self.place_mcp(action);
+        }
+        Ok(())
+    }
+
+    fn place_mcp(&mut self, action: Action) {
+        self.files.push(Placed { group: Group::Mcp, path: mcp_json::PATH.to_owned(), action, beside: None });
     }
 
     /// Lists the settings file under each of the groups whose entries it has.
@@ -341,6 +389,14 @@ impl Draft {
         let Draft { target, changes, files, warnings, .. } = self;
         Ok(Plan { root: target.root, files, warnings, changes })
     }
+}
+
+/// Reads a file that the user may have written too.
+fn read_text(path: &Path) -> Result<Option<String>> {
+    read(path)?.map(String::from_utf8).transpose().map_err(|_| {
+        Error::new(Kind::Invalid, format!("{} is not UTF-8 text", path.display()))
+            .hint("Correct the file, then run the same command again; nothing was changed.")
+    })
 }
 
 /// Tells whether Claude Code already has a status line, by these settings or by those of the user.

@@ -7,6 +7,7 @@ pub mod groups;
 pub mod guard;
 pub mod install;
 pub mod json_text;
+mod mcp_json;
 mod plugin;
 mod settings;
 pub mod tasks;

@@ -26,7 +26,8 @@ const SHORT_TIMEOUT_SECONDS: u32 = 30;
 /// Long enough to verify a task, which times out after 300 seconds by default.
 const VERIFICATION_TIMEOUT_SECONDS: u32 = 600;
 
-const WRITES: &str = "Write|Edit|MultiEdit|NotebookEdit|Bash";
+/// Writes, shell commands, and the tools of our MCP server.
+const WRITES: &str = "Write|Edit|MultiEdit|NotebookEdit|Bash|mcp__mahabharatha__.*";
 
 const HOOKS: [Hook; 7] = [
     Hook { matcher: Some(WRITES), refuses: true, ..Hook::recording("PreToolUse", "pre-tool-use") },
@@ -112,10 +113,10 @@ impl Entries {
 pub struct Added {
     /// We created the file.
     #[serde(default)]
-    created: bool,
+    pub(super) created: bool,
     /// Paths of objects, lists and values that we added, such as `hooks.Stop`.
     #[serde(default)]
-    places: BTreeSet<String>,
+    pub(super) places: BTreeSet<String>,
 }
 
 impl Added {
@@ -256,7 +257,7 @@ fn hooks_of(group: &Value) -> &[Value] {
 }
 
 /// Creates the object or list at `steps` if it is missing; fails if a value of another kind is there.
-fn ensure_container(
+pub(super) fn ensure_container(
     path: &Path,
     text: &mut JsonText,
     steps: &[Step<'_>],
@@ -283,13 +284,13 @@ fn ensure_container(
 }
 
 /// Removes an object or list that we added if it is empty.
-fn remove_container(text: &mut JsonText, steps: &[Step<'_>], added: &mut Added) {
+pub(super) fn remove_container(text: &mut JsonText, steps: &[Step<'_>], added: &mut Added) {
     if added.places.remove(&place(steps)) {
         text.remove_if_empty(steps);
     }
 }
 
-fn place(steps: &[Step<'_>]) -> String {
+pub(super) fn place(steps: &[Step<'_>]) -> String {
     let names = steps.iter().map(|step| match step {
         Key(key) => (*key).to_owned(),
         At(at) => at.to_string(),
@@ -297,7 +298,7 @@ fn place(steps: &[Step<'_>]) -> String {
     names.collect::<Vec<_>>().join(".")
 }
 
-fn parse(path: &Path, text: Option<&str>) -> Result<JsonText> {
+pub(super) fn parse(path: &Path, text: Option<&str>) -> Result<JsonText> {
     JsonText::parse(text.unwrap_or_default()).map_err(|error| {
         let place = format!("{}:{}:{}", path.display(), error.line(), error.column());
         Error::new(Kind::Invalid, format!("{place}: not valid JSON: {error}"))
@@ -305,7 +306,7 @@ fn parse(path: &Path, text: Option<&str>) -> Result<JsonText> {
     })
 }
 
-fn not_a(path: &Path, place: &str, what: &str) -> Error {
+pub(super) fn not_a(path: &Path, place: &str, what: &str) -> Error {
     Error::new(Kind::Invalid, format!("{}: {place} is not {what}", path.display()))
         .hint("Nothing was changed; correct the file, then run the command again.")
 }
