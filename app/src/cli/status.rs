@@ -80,7 +80,9 @@ pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
             return Ok(ExitCode::Done);
         }
         match &changes {
-            Some(changes) => changes.wait(ui.has_screen().then_some(REDRAW_INTERVAL)),
+            Some(changes) => {
+                changes.wait(ui.has_screen().then_some(REDRAW_INTERVAL));
+            }
             // Start watching before the next look, so that no change is missed.
             None => changes = Some(watch::feature_changes(place.paths.dir())?),
         }

@@ -3,7 +3,7 @@
 import { h, s, icon } from "./dom.js";
 import {
   LEVELS, GATES, about, at, changing, clocks, doneOf, dur, elapsed, isDriven, kindOf, link, look, now, outcome, plural, problemsOf,
-  stateOf, taskLink, timeOf, tokens, usd, withNote,
+  stateOf, taskLink, timeOf, tokens, totalOf, usd, withNote,
 } from "./words.js";
 
 /** A duration that grows while the run is driven. */
@@ -36,7 +36,7 @@ export function header({ run, features, connection, lost, actions }) {
       h("select", { id: "pick", "aria-label": "Feature" }, names.map((name) => h("option", { value: name, selected: name === run.feature }, name)))),
     pill(stateOf(run)),
     h("div.facts",
-      fact("", h("b", doneOf(run)), h("span", ` of ${run.tasks.length} done`)),
+      fact("", h("b", doneOf(run)), h("span", ` of ${totalOf(run)} done`)),
       run.started_at && fact("", h("b", clock(run, elapsed(run))), run.remaining_seconds && isDriven(run) ? h("span", ` ~${about(run.remaining_seconds * 1e3)} left`) : ""),
       fact("", h("b", usd(run)), budget ? [h("span", ` of $${budget.toFixed(2).replace(".00", "")}`), meter(spent / budget)] : run.cost_usd === null ? h("span", " cost") : ""),
       run.tokens ? fact(".opt", h("b", tokens(run.tokens)), h("span", " tokens")) : "",
