@@ -52,6 +52,8 @@ pub struct Containers {
     /// The project's rules, which programs may read.
     pub rules: PathBuf,
     feature: Feature,
+    /// Where copies of the helper's files are, if the engine does not see them where they are.
+    helper_copies: PathBuf,
     /// Directory of the feature's state.
     feature_dir: PathBuf,
     labels: BTreeMap<String, String>,
@@ -131,6 +133,7 @@ impl Containers {
             network: config.launcher.network.clone(),
             rules: project.root().join(RULES),
             feature: feature.clone(),
+            helper_copies: images_dir(project).join("helper"),
             feature_dir: project.feature(feature).dir().to_owned(),
             labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
         })
@@ -189,6 +192,7 @@ impl Containers {
             limits: self.limits.clone(),
             network: self.network.clone(),
             ports: ports.to_vec(),
+            helper_copies: self.helper_copies.is_dir().then(|| self.helper_copies.clone()),
         }
     }
 
@@ -202,8 +206,19 @@ impl Containers {
         }
         self.record()?;
         let place = project.shared_dir().join("image-probe");
-        let missing = self.container(PROBE, &[]).probe(&place, programs)?.missing;
-        let _ = fs::remove_dir(&place);
+        let mut probe = self.container(PROBE, &[]).probe(&place, programs)?;
+        if !probe.has_helper {
+            // An engine in a virtual machine, perhaps: it sees the project's directory, and others of this machine do not exist.
+            fs::create_dir_all(&self.helper_copies).map_err(io("create", &self.helper_copies))?;
+            probe = self.container(PROBE, &[]).probe(&place, programs)?;
+        }
+        if !probe.has_helper {
+            let message = format!("this program cannot be started in containers of {}", self.engine);
+            return Err(Error::new(Kind::Preflight, message)
+                .hint("Use an engine on this machine, or build a static program (target x86_64-unknown-linux-musl)."));
+        }
+        let missing = probe.missing;
+        let _ = fs::remove_dir_all(&place);
         if missing.is_empty() {
             write_record(&record, "")?;
         }

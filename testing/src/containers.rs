@@ -34,12 +34,19 @@ pub fn find() -> Option<String> {
 /// An engine of a test's own, which can be stopped. It is in a network of its own.
 pub struct OwnEngine {
     dir: tempfile::TempDir,
+    /// A directory that it does not see.
+    hidden: Option<PathBuf>,
 }
 
 impl OwnEngine {
     /// Starts an engine; `None`, after saying so, if that cannot be done here.
     pub fn start() -> Option<OwnEngine> {
-        let engine = OwnEngine { dir: tempfile::Builder::new().prefix("engine").tempdir().unwrap() };
+        OwnEngine::start_without(None)
+    }
+
+    /// The same, with an engine that does not see a directory of this machine.
+    pub fn start_without(hidden: Option<PathBuf>) -> Option<OwnEngine> {
+        let engine = OwnEngine { dir: tempfile::Builder::new().prefix("engine").tempdir().unwrap(), hidden };
         if engine.call("up") {
             return Some(engine);
         }
@@ -59,7 +66,9 @@ impl OwnEngine {
     fn call(&self, command: &str) -> bool {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../app/tests/engine");
         let mut call = Command::new(script);
-        call.arg(command).env("MAHABHARATHA_TEST_ENGINE", self.dir.path()).status().is_ok_and(|status| status.success())
+        call.arg(command).env("MAHABHARATHA_TEST_ENGINE", self.dir.path());
+        call.envs(self.hidden.as_ref().map(|hidden| ("MAHABHARATHA_TEST_HIDE", hidden)));
+        call.status().is_ok_and(|status| status.success())
     }
 }
 

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use clap::Args;
+use mahabharatha_core::run::End;
 use mahabharatha_engine::lease::Lease;
 use mahabharatha_engine::session::attach::{Followed, follow};
 use mahabharatha_engine::session::control;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::Place;
+use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::ui::Ui;
 
 use crate::screen::{Left, Purpose};
@@ -40,11 +42,13 @@ pub fn attach(place: &Place, ui: &Arc<Ui>, plain: bool) -> Result<ExitCode> {
         let message = format!("no process drives {}: session {} does its tasks", place.feature, lease.session);
         return Err(Error::new(Kind::Held, message).hint("Watch it with `mahabharatha status --watch`."));
     }
+    if Journal::read(&place.paths.journal())?.is_empty() {
+        return Err(control::no_run(place));
+    }
     if !plain && ui.can_open_screen() {
         return match on_screen::show(place, ui, Purpose::Watch)? {
             Left::Going => Ok(goes_on(place, ui)),
-            Left::Over(Some(end)) => finish(place, ui, &end, Driver::Run),
-            Left::Over(None) => Err(died(place)),
+            Left::Over(end) => over(place, ui, end.as_ref()),
         };
     }
     if !is_driven {
@@ -69,7 +73,12 @@ pub fn goes_on(place: &Place, ui: &Ui) -> ExitCode {
 fn not_running(place: &Place, ui: &Ui) -> Result<ExitCode> {
     let run = control::read_run(place)?;
     ui.note(&format!("{} is not running", place.feature));
-    match run.ended() {
+    over(place, ui, run.ended())
+}
+
+/// Reports how the run ended.
+pub fn over(place: &Place, ui: &Ui, end: Option<&End>) -> Result<ExitCode> {
+    match end {
         Some(end) => finish(place, ui, end, Driver::Run),
         None => Err(died(place)),
     }

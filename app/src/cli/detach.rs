@@ -76,8 +76,11 @@ pub fn on_screen(place: &Place, ui: &Ui) -> Result<ExitCode> {
         Start::Over(code) => return Ok(code),
         Start::Begun(background) => background,
     };
+    let begun = beginnings(place)?;
     match on_screen::show(place, ui, Purpose::Drive)? {
         Left::Going => Ok(attach::goes_on(place, ui)),
+        // The user has continued the run from the screen, or in another terminal: this process is not the last.
+        Left::Over(end) if beginnings(place)? > begun => attach::over(place, ui, end.as_ref()),
         Left::Over(_) => background.report_end(ui),
     }
 }

@@ -19,7 +19,6 @@ use mahabharatha_engine::worker::JobSpec;
 use mahabharatha_setup::planning::{self, ApprovalStatus};
 use mahabharatha_sys::error::{Result, io};
 use mahabharatha_sys::project::Place;
-use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::store::tree;
 use mahabharatha_sys::store::watch::{self, Changes};
 use mahabharatha_sys::ui::Ui;
@@ -60,7 +59,7 @@ pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
         ui.painted(&look(&place, ui, false)?.text);
         return Ok(ExitCode::Done);
     }
-    if !args.plain && ui.can_open_screen() && has_run(&place)? {
+    if !args.plain && ui.can_open_screen() {
         on_screen::show(&place, ui, Purpose::Watch)?;
         return Ok(ExitCode::Done);
     }
@@ -80,15 +79,13 @@ pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
             return Ok(ExitCode::Done);
         }
         match &changes {
-            Some(changes) => changes.wait(ui.has_screen().then_some(REDRAW_INTERVAL)),
+            Some(changes) => {
+                changes.wait(ui.has_screen().then_some(REDRAW_INTERVAL));
+            }
             // Start watching before the next look, so that no change is missed.
             None => changes = Some(watch::feature_changes(place.paths.dir())?),
         }
     }
-}
-
-fn has_run(place: &Place) -> Result<bool> {
-    Ok(!Journal::read(&place.paths.journal())?.is_empty())
 }
 
 struct Look {

@@ -8,18 +8,42 @@ use mahabharatha_engine::session::control;
 use mahabharatha_engine::session::stop::stop;
 use mahabharatha_engine::specs;
 use mahabharatha_sys::error::{Error, Kind, Result};
-use mahabharatha_sys::proc::shell_word;
+use mahabharatha_sys::proc::{self, Cmd, bounded_text, shell_word};
 use mahabharatha_sys::project::Place;
+
+/// Bytes kept of what a run says that cannot start, from the beginning and the end.
+const MESSAGE_BYTES: (usize, usize) = (2048, 512);
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    Retry { task: TaskId, note: String },
-    Skip { task: TaskId, reason: String, with: Vec<TaskId> },
-    Grant { task: TaskId, paths: Vec<String> },
-    Approve { level: Level, tree: Oid },
-    Scale { workers: u32 },
-    StopWorker { worker: u32 },
-    StopRun { force: bool },
+    /// Starts the run, or continues it, in a process of its own.
+    Run,
+    Retry {
+        task: TaskId,
+        note: String,
+    },
+    Skip {
+        task: TaskId,
+        reason: String,
+        with: Vec<TaskId>,
+    },
+    Grant {
+        task: TaskId,
+        paths: Vec<String>,
+    },
+    Approve {
+        level: Level,
+        tree: Oid,
+    },
+    Scale {
+        workers: u32,
+    },
+    StopWorker {
+        worker: u32,
+    },
+    StopRun {
+        force: bool,
+    },
 }
 
 impl Action {
@@ -47,6 +71,7 @@ impl Action {
             Action::StopWorker { worker } => {
                 format!("Stop worker {worker}? Its task goes to another, its work is kept.")
             }
+            Action::Run => "Run it now? It goes on when you leave.".to_string(),
             Action::Scale { .. } | Action::StopRun { .. } => String::new(),
         }
     }
@@ -68,6 +93,7 @@ impl Action {
             Action::Approve { level, tree } => {
                 format!("mahabharatha merge --approve={} --level {level} -f {feature}", tree.short())
             }
+            Action::Run => format!("mahabharatha run {feature}"),
             Action::Scale { workers } => format!("mahabharatha scale -f {feature} {workers}"),
             Action::StopWorker { worker } => format!("mahabharatha stop {feature} --worker {worker}"),
             Action::StopRun { force: false } => format!("mahabharatha stop {feature}"),
@@ -103,6 +129,7 @@ impl Action {
                 true => format!("worker {worker} is stopped; its task goes to another"),
                 false => "nothing runs".to_string(),
             },
+            Action::Run => return run(place),
             Action::StopRun { force } => {
                 let grace = if *force { std::time::Duration::ZERO } else { GRACE_PERIOD };
                 stop(place, None, *force, grace, || {})?;
@@ -111,6 +138,20 @@ impl Action {
         };
         Ok(if driven { told } else { format!("{told}. Go on with: mahabharatha run {}", place.feature) })
     }
+}
+
+/// Starts `run --detach`, which returns when the run has begun, or says why it cannot.
+fn run(place: &Place) -> Result<String> {
+    let cannot = |error| Error::caused("cannot start the run")(error);
+    let cmd = Cmd::new(proc::own_program().map_err(cannot)?).arg("-C").arg(place.project.root());
+    let cmd = cmd.args(["run", place.feature.as_str(), "--detach"]).envs(std::env::vars_os().collect());
+    let ended = cmd.merged().run().map_err(cannot)?;
+    if ended.success() {
+        return Ok(format!("{} runs", place.feature));
+    }
+    let said = bounded_text(&ended.stdout, MESSAGE_BYTES);
+    let said = said.trim();
+    Err(Error::new(Kind::Failed, said.strip_prefix("error: ").unwrap_or(said).to_string()))
 }
 
 fn accepted(answer: Answer, done: &str) -> Result<String> {

@@ -43,6 +43,16 @@ impl Data {
         !self.driven
     }
 
+    /// Tells whether there has been a run; before the first one, the tasks are those of the design.
+    pub fn has_begun(&self) -> bool {
+        self.view.seq > 0
+    }
+
+    /// Tells whether `run` would start the first run or continue the last one.
+    pub fn can_run(&self) -> bool {
+        !self.driven && !self.view.tasks.is_empty() && !matches!(self.view.status, "completed" | "undone")
+    }
+
     pub fn elapsed(&self, now: Time) -> Duration {
         if self.driven { self.view.elapsed_by(now) } else { self.view.elapsed }
     }

@@ -6,10 +6,11 @@ use jiff::tz::TimeZone;
 use mahabharatha_core::ids::{Attempt, TaskId};
 use mahabharatha_core::spec::TaskSpec;
 use mahabharatha_engine::report::logs::{LogLevel, LogRecord, last_records};
-use mahabharatha_engine::session::control;
 use mahabharatha_engine::session::diff::{self, Selection};
+use mahabharatha_engine::session::{self, control};
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::project::Place;
+use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::ui::{clean, escape, one_line};
 
 use super::state::Tab;
@@ -69,7 +70,10 @@ pub fn read(place: &Place, of: Wanted) -> Detail {
 }
 
 fn of_task(place: &Place, task: &str, tab: Tab, attempt: Option<u32>) -> Result<Vec<Piece>> {
-    let run = control::read_run(place)?;
+    let Some(run) = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)? else {
+        let nothing = (tab != Tab::Overview).then(|| piece(Tone::Dim, "Nothing has run yet."));
+        return Ok(nothing.into_iter().collect());
+    };
     let found = run.graph().tasks().iter().find(|known| known.id.as_str() == task);
     let Some(known) = found else { return Err(control::no_such_task(&run, task)) };
     let attempt = attempt.or_else(|| run.task(&known.id)?.attempts.last().map(|record| record.attempt.0));

@@ -20,15 +20,17 @@ pub enum Reaction {
 }
 
 /// Rows that pages and lists have now.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Default)]
 pub struct Room {
     pub rows: usize,
     /// Lines of the open page, and how many there are.
     pub page: usize,
     pub lines: usize,
+    /// Lines of the open page that have the text that is looked for; without one, the heads of files.
+    pub marks: Vec<usize>,
 }
 
-pub fn press(state: &mut State, data: &Data, room: Room, key: Key) -> Reaction {
+pub fn press(state: &mut State, data: &Data, room: &Room, key: Key) -> Reaction {
     state.touched = true;
     if key == Key::Ctrl('c') {
         return Reaction::Interrupt;
@@ -41,12 +43,18 @@ pub fn press(state: &mut State, data: &Data, room: Room, key: Key) -> Reaction {
         in_filter(state, key);
         return Reaction::None;
     }
+    let is_search = state.searching;
+    if is_search && !in_search(state, key) {
+        return Reaction::None;
+    }
+    let key = if is_search { Key::Char('n') } else { key };
     match state.page.clone() {
         Page::List => in_list(state, data, room, key),
         Page::Task(page) => in_task(state, data, room, page, key),
         Page::Gate(scroll) => {
             match key {
-                Key::Esc | Key::Left => state.page = Page::List,
+                Key::Esc | Key::Left => back(state, key),
+                Key::Char('/') => search(state),
                 Key::Char('q') => return Reaction::Leave,
                 _ => state.page = Page::Gate(scrolled(scroll, room, key).unwrap_or(scroll)),
             }
@@ -85,12 +93,20 @@ fn in_prompt(state: &mut State, key: Key) -> Reaction {
             state.prompt = None;
             return Reaction::Act(action);
         }
-        (Key::Backspace, Some(text)) => drop(text.pop()),
-        (Key::Ctrl('u'), Some(text)) => text.clear(),
-        (Key::Char(c), Some(text)) => text.push(c),
+        (key, Some(text)) => edit(text, key),
         _ => {}
     }
     Reaction::None
+}
+
+/// Changes what is being typed.
+fn edit(text: &mut String, key: Key) {
+    match key {
+        Key::Backspace => drop(text.pop()),
+        Key::Ctrl('u') => text.clear(),
+        Key::Char(c) => text.push(c),
+        _ => {}
+    }
 }
 
 fn in_filter(state: &mut State, key: Key) {
@@ -100,15 +116,38 @@ fn in_filter(state: &mut State, key: Key) {
             state.filtering = false;
         }
         Key::Enter => state.filtering = false,
-        Key::Backspace => drop(state.filter.pop()),
-        Key::Ctrl('u') => state.filter.clear(),
-        Key::Char(c) => state.filter.push(c),
-        _ => {}
+        key => edit(&mut state.filter, key),
     }
     state.top = 0;
 }
 
-fn in_list(state: &mut State, data: &Data, room: Room, key: Key) -> Reaction {
+fn search(state: &mut State) {
+    state.search.clear();
+    state.searching = true;
+}
+
+/// Types the text that is looked for; returns whether it is complete.
+fn in_search(state: &mut State, key: Key) -> bool {
+    match key {
+        Key::Esc => {
+            state.search.clear();
+            state.searching = false;
+        }
+        Key::Enter => state.searching = false,
+        key => edit(&mut state.search, key),
+    }
+    key == Key::Enter
+}
+
+/// Goes back to the list; Esc ends a search first.
+fn back(state: &mut State, key: Key) {
+    if state.search.is_empty() || key != Key::Esc {
+        state.page = Page::List;
+    }
+    state.search.clear();
+}
+
+fn in_list(state: &mut State, data: &Data, room: &Room, key: Key) -> Reaction {
     let page = room.rows.saturating_sub(1).max(1) as isize;
     match key {
         Key::Char('q') => return Reaction::Leave,
@@ -140,7 +179,7 @@ fn in_list(state: &mut State, data: &Data, room: Room, key: Key) -> Reaction {
     Reaction::None
 }
 
-fn open(state: &mut State, data: &Data, room: Room) {
+fn open(state: &mut State, data: &Data, room: &Room) {
     let items = rows(data, state, room.rows);
     match items.get(state.selected(data, &items)) {
         Some(Item::Task(index)) => {
@@ -159,12 +198,16 @@ fn open_help(state: &mut State) {
     state.page = Page::Help(Box::new(std::mem::take(&mut state.page)));
 }
 
-fn in_task(state: &mut State, data: &Data, room: Room, mut page: TaskPage, key: Key) -> Reaction {
+fn in_task(state: &mut State, data: &Data, room: &Room, mut page: TaskPage, key: Key) -> Reaction {
     let start = |tab: Tab| if tab == Tab::Output { Scroll::End } else { Scroll::Start };
     let turn = |page: &mut TaskPage, tab: Tab| (page.tab, page.scroll) = (tab, start(tab));
     match key {
         Key::Esc | Key::Left => {
-            state.page = Page::List;
+            back(state, key);
+            return Reaction::None;
+        }
+        Key::Char('/') => {
+            search(state);
             return Reaction::None;
         }
         Key::Char('q') => return Reaction::Leave,
@@ -202,7 +245,7 @@ fn in_task(state: &mut State, data: &Data, room: Room, mut page: TaskPage, key: 
 }
 
 /// Returns where a key scrolls to; none if it is not one that scrolls.
-fn scrolled(scroll: Scroll, room: Room, key: Key) -> Option<Scroll> {
+fn scrolled(scroll: Scroll, room: &Room, key: Key) -> Option<Scroll> {
     let last = room.lines.saturating_sub(room.page);
     let now = match scroll {
         Scroll::Start => 0,
@@ -216,13 +259,24 @@ fn scrolled(scroll: Scroll, room: Room, key: Key) -> Option<Scroll> {
         Key::PageUp | Key::Ctrl('b') => now.saturating_sub(room.page),
         Key::Home => 0,
         Key::End | Key::Char('G') => return Some(Scroll::End),
+        Key::Char('n' | 'N') => return Some(next_mark(room, now, key).map_or(scroll, Scroll::At)),
         _ => return None,
     };
     Some(if to >= last && scroll == Scroll::End { Scroll::End } else { Scroll::At(to.min(last)) })
 }
 
+/// Returns the line that the next or previous mark scrolls to; from the last one to the first.
+fn next_mark(room: &Room, now: usize, key: Key) -> Option<usize> {
+    let last = room.lines.saturating_sub(room.page);
+    let mut tops = room.marks.iter().map(|mark| (*mark).min(last));
+    match key {
+        Key::Char('n') => tops.clone().find(|top| *top > now).or_else(|| tops.next()),
+        _ => tops.clone().rfind(|top| *top < now).or_else(|| tops.next_back()),
+    }
+}
+
 /// Keys that act on the run.
-fn act(state: &mut State, data: &Data, room: Room, key: Key) -> Reaction {
+fn act(state: &mut State, data: &Data, room: &Room, key: Key) -> Reaction {
     let task = state.current_task(data, room.rows).and_then(|task| data.task(task));
     let prompt = match (key, task) {
         (Key::Char('a'), _) => {
@@ -230,6 +284,10 @@ fn act(state: &mut State, data: &Data, room: Room, key: Key) -> Reaction {
             let waiting = levels.find_map(|level| Some((level.level, level.awaits_approval.as_ref()?)));
             let Some((level, candidate)) = waiting else { return refuse(state, "no level waits for approval") };
             Prompt { action: Action::Approve { level, tree: candidate.tree.clone() }, text: None }
+        }
+        (Key::Char('R'), _) if data.can_run() => Prompt { action: Action::Run, text: None },
+        (Key::Char('R'), _) => {
+            return refuse(state, if data.driven { "it is running" } else { "nothing is left to run" });
         }
         (Key::Char(sign @ ('+' | '-')), _) => {
             let now = data.view.workers.iter().filter(|worker| worker.status != "stopped" && !worker.retiring).count();

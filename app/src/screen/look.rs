@@ -100,6 +100,11 @@ impl Look {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
+    /// Style of a line with the text that is looked for.
+    pub fn found(self) -> Style {
+        Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
+    }
+
     pub fn color(self, color: Color) -> Style {
         if self.color { Style::new().fg(color) } else { Style::new() }
     }

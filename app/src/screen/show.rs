@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mahabharatha_core::run::End;
-use mahabharatha_engine::session::{self, control};
+use mahabharatha_engine::session;
 use mahabharatha_engine::specs;
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Result};
@@ -19,7 +19,7 @@ use super::keys::{self, Reaction};
 use super::look::Look;
 use super::render::{self, Frame};
 use super::state::{State, Tab};
-use crate::observe::{Action, Data, Feed};
+use crate::observe::{Action, Data, Feed, planned};
 
 /// Interval at which clocks move.
 const TICK: Duration = Duration::from_secs(1);
@@ -59,7 +59,8 @@ enum News {
 
 struct Screen<'a> {
     place: &'a Place,
-    feed: Feed,
+    /// None before the first run.
+    feed: Option<Feed>,
     data: Data,
     state: State,
     detail: Option<Detail>,
@@ -75,13 +76,17 @@ struct Screen<'a> {
     terminal: FullScreen,
 }
 
-/// Shows the run until the user leaves, or until it ends if the user has not pressed a key.
+/// Shows the run until the user leaves, or until it ends if the user has not pressed a key. Before the first run it shows the
+/// design, and the run once it begins.
 pub fn show(place: &Place, look: Look, purpose: Purpose) -> Result<Left> {
     let (sender, news) = mpsc::channel();
     // Watch before the first look, so that no change is missed.
     watch_changes(place, &sender)?;
-    let mut feed = Feed::find(place)?.ok_or_else(|| control::no_run(place))?;
-    let data = feed.read()?;
+    let mut feed = Feed::find(place)?;
+    let data = match &mut feed {
+        Some(feed) => feed.read()?,
+        None => Data::new(planned(place)?.view.into_run(), false),
+    };
     listen(&sender)?;
     let terminal = FullScreen::enter().map_err(Error::caused("cannot use the terminal"))?;
     read_keys(&sender);
@@ -156,7 +161,7 @@ impl Screen<'_> {
                 None => news.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             if matches!(first, Err(RecvTimeoutError::Timeout)) {
-                is_stale = true;
+                is_stale |= self.may_change();
             }
             for news in first.into_iter().chain(news.try_iter()) {
                 match news {
@@ -182,7 +187,7 @@ impl Screen<'_> {
             }
             if is_stale && looked.elapsed() >= MIN_INTERVAL {
                 let problems = self.data.view.blockers.len();
-                self.feed.refresh(&mut self.data)?;
+                self.refresh()?;
                 (looked, is_stale) = (Instant::now(), false);
                 if self.rings && self.data.view.blockers.len() > problems {
                     self.terminal.ring();
@@ -195,12 +200,28 @@ impl Screen<'_> {
         }
     }
 
-    /// Returns how long to wait at most: until the clock moves, while one does.
+    fn refresh(&mut self) -> Result<()> {
+        if let Some(feed) = &mut self.feed {
+            return feed.refresh(&mut self.data);
+        }
+        self.feed = Feed::find(self.place)?;
+        if let Some(feed) = &mut self.feed {
+            self.data = feed.read()?;
+        }
+        Ok(())
+    }
+
+    /// Tells whether something is at work, which need not change a file that is watched.
+    fn may_change(&self) -> bool {
+        self.data.driven || self.data.view.workers.iter().any(|worker| worker.status == "running")
+    }
+
+    /// Returns how long to wait at most: until the clock moves, while one does. That of a problem always does.
     fn wait(&self, is_stale: bool, looked: Instant) -> Option<Duration> {
-        let moves = self.data.driven || self.data.view.workers.iter().any(|worker| worker.status == "running");
+        let has_clock = self.data.view.blockers.iter().any(|blocker| blocker.since.is_some());
         match is_stale {
             true => Some(MIN_INTERVAL.saturating_sub(looked.elapsed())),
-            false => moves.then_some(TICK),
+            false => (has_clock || self.may_change()).then_some(TICK),
         }
     }
 
@@ -232,7 +253,7 @@ impl Screen<'_> {
         match input {
             Input::Resized => return None,
             Input::Pasted(text) => keys::paste(&mut self.state, &text),
-            Input::Key(key) => match keys::press(&mut self.state, &self.data, room, key) {
+            Input::Key(key) => match keys::press(&mut self.state, &self.data, &room, key) {
                 Reaction::None => {}
                 Reaction::Leave => return Some(self.left()),
                 Reaction::Interrupt if self.purpose == Purpose::Watch || !self.data.driven => return Some(self.left()),
@@ -283,6 +304,10 @@ impl Screen<'_> {
     }
 
     fn left(&self) -> Left {
-        if self.data.driven { Left::Going } else { Left::Over(self.feed.run().ended().cloned()) }
+        if self.data.driven {
+            Left::Going
+        } else {
+            Left::Over(self.feed.as_ref().and_then(|feed| feed.run().ended().cloned()))
+        }
     }
 }

@@ -11,6 +11,10 @@ pub struct State {
     pub filter: String,
     /// The filter is being typed.
     pub filtering: bool,
+    /// Text that is looked for on a page.
+    pub search: String,
+    /// The text is being typed.
+    pub searching: bool,
     pub problems_only: bool,
     /// Every task has a row of its own.
     pub unfolded: bool,

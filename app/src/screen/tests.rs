@@ -1,7 +1,9 @@
 //! Frames of the screen in its states and sizes, and what keys do.
 
+use mahabharatha_core::cost::Cost;
 use mahabharatha_core::run::Event;
 use mahabharatha_core::run::event::{Command, JobEnd};
+use mahabharatha_core::view::PlannedView;
 use mahabharatha_sys::ui::Key;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -63,7 +65,7 @@ impl<'a> Shown<'a> {
         let mut reaction = Reaction::None;
         for key in keys {
             let room = render::room(&self.frame(80, 24));
-            reaction = press(&mut self.state, &self.data, room, *key);
+            reaction = press(&mut self.state, &self.data, &room, *key);
         }
         reaction
     }
@@ -120,6 +122,51 @@ fn the_diff_of_a_task() {
     assert!(shown.at((80, 24)).contains("+line 40"));
     shown.press(&[Key::PageUp, Key::PageUp, Key::PageUp]);
     assert!(shown.at((80, 24)).contains("src/EMAIL.rs  owned"));
+}
+
+#[test]
+fn a_feature_that_has_not_run() {
+    let sample = Sample::start("x", 2, &[task("A", "Make a", 1, &[]), task("B", "Make b", 2, &["A"])]);
+    let mut shown = Shown::new(&sample, false);
+    let planned = PlannedView::of("x", Some(sample.run.graph()), Cost::default());
+    shown.data = Data::new(planned.into_run(), false);
+    insta::assert_snapshot!(shown.at_all_sizes());
+    assert_eq!(shown.press(&[Key::Char('R')]), Reaction::None);
+    assert!(shown.at((80, 24)).contains("mahabharatha run x"));
+    assert_eq!(shown.press(&[Key::Char('y')]), Reaction::Act(Action::Run));
+    shown.press(&[Key::Enter]);
+    assert!(shown.at((80, 24)).contains("cargo nextest run a"));
+}
+
+#[test]
+fn text_is_found_on_a_page() {
+    let sample = midrun();
+    let mut shown = Shown::new(&sample, true);
+    let page = TaskPage { task: "EMAIL".to_string(), tab: Tab::Diff, attempt: None, scroll: Scroll::Start };
+    shown.state.page = Page::Task(page);
+    let piece = |tone, text: String| Piece { tone, text };
+    let file = |name: &str| {
+        let lines = (1..=40).map(move |number| piece(Tone::Good, format!("+line {number}")));
+        [piece(Tone::File, name.to_string())].into_iter().chain(lines).collect::<Vec<_>>()
+    };
+    let of = Wanted::Task { task: "EMAIL".to_string(), tab: Tab::Diff, attempt: None };
+    shown.detail = Some(Detail { of, lines: [file("one"), file("two"), file("three")].concat() });
+    let first = |shown: &Shown<'_>| shown.at((80, 24)).lines().nth(3).unwrap().trim().to_string();
+    for (key, name) in [('n', "two"), ('n', "three"), ('n', "one"), ('N', "three"), ('N', "two")] {
+        shown.press(&[Key::Char(key)]);
+        assert!(first(&shown).contains(name), "{key} does not lead to {name} but to {}", first(&shown));
+    }
+    shown.press(&[Key::Char('/')]);
+    shown.press(&typed("LINE 2"));
+    assert!(shown.at((80, 24)).contains("/LINE 2   33 lines"), "{}", shown.at((80, 24)));
+    shown.press(&[Key::Enter]);
+    assert_eq!(first(&shown), "+line 2");
+    shown.press(&[Key::Char('n')]);
+    assert_eq!(first(&shown), "+line 20");
+    shown.press(&[Key::Esc]);
+    assert!(matches!(shown.state.page, Page::Task(_)) && shown.state.search.is_empty(), "only the search has ended");
+    shown.press(&[Key::Esc]);
+    assert_eq!(shown.state.page, Page::List);
 }
 
 #[test]

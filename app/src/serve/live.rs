@@ -27,6 +27,10 @@ use crate::observe::{Data, Feed, planned, run_json};
 const MIN_INTERVAL: Duration = Duration::from_millis(250);
 /// Longest time between two looks at a run in progress. A lease that expires changes no file.
 const MAX_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a status is kept that was made of the same, after a change and without one. The rest of it (requirements, Claude
+/// Code's task list) takes long to read and is not watched.
+const MAX_AGE: Duration = Duration::from_secs(10);
+const MAX_IDLE_AGE: Duration = Duration::from_secs(120);
 
 /// All feeds that a connection has asked for. They stay, and rest while no connection wants them.
 #[derive(Default)]
@@ -72,6 +76,12 @@ impl Snapshot {
         format!("{{\"tasks\":[{}],{rest}", tasks.join(","))
     }
 
+    /// Returns the status for the first paint, in at most this many bytes: without its tasks if it is larger with them, and
+    /// none if it is larger even so. The events bring what is missing.
+    pub fn within(&self, bytes: usize) -> Option<String> {
+        [None, Some(self.version)].into_iter().map(|version| self.since(version)).find(|text| text.len() <= bytes)
+    }
+
     /// Returns the next snapshot; none if it would be the same.
     fn next(&self, mut fields: Value, tasks: &[impl Serialize]) -> Option<Snapshot> {
         let version = self.version + 1;
@@ -105,8 +115,8 @@ struct Source {
 
 impl Source {
     /// Returns the next snapshot; none if it would be the same. Does not make a status, which takes time, if one was made of
-    /// the same a short while ago.
-    fn next(&mut self, before: &Snapshot) -> Result<Option<Snapshot>> {
+    /// the same within `max_age`.
+    fn next(&mut self, before: &Snapshot, max_age: Duration) -> Result<Option<Snapshot>> {
         match &mut self.run {
             Some((feed, data)) => feed.refresh(data)?,
             None => {
@@ -121,7 +131,7 @@ impl Source {
             let StatusJson { fields, tasks } = planned.json(&self.place)?;
             return Ok(before.next(fields, tasks));
         };
-        if self.made_of.as_ref().is_some_and(|(known, at)| known == data && at.elapsed() < MAX_INTERVAL) {
+        if self.made_of.as_ref().is_some_and(|(known, at)| known == data && at.elapsed() < max_age) {
             return Ok(None);
         }
         let StatusJson { fields, tasks } = run_json(&self.place, feed.run(), data)?;
@@ -164,6 +174,7 @@ impl Live {
         // Directories that appear late, or are removed and made again.
         let logs = ["tasks", "gates"].map(|dir| place.paths.logs().join(dir));
         let watched = [logs.to_vec(), vec![place.paths.dir().join("slots"), place.paths.specs().to_owned()]].concat();
+        let mut max_age = MAX_AGE;
         loop {
             let is_driven = control::is_at_work(place).unwrap_or(was_driven);
             if is_driven && !was_driven {
@@ -174,19 +185,19 @@ impl Live {
             watched.iter().for_each(|dir| changes.watch_also(dir));
             let looked = Instant::now();
             if self.latest.receiver_count() > 0 {
-                self.look();
+                self.look(max_age);
             }
             self.looks.send_modify(|looks| *looks += 1);
-            changes.wait(is_driven.then_some(MAX_INTERVAL));
+            max_age = if changes.wait(is_driven.then_some(MAX_INTERVAL)) { MAX_AGE } else { MAX_IDLE_AGE };
             thread::sleep(MIN_INTERVAL.saturating_sub(looked.elapsed()));
         }
     }
 
     /// Reads the status, and hands it to the connections if it has changed.
-    fn look(&self) {
+    fn look(&self, max_age: Duration) {
         let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         let before = Arc::clone(&self.latest.borrow());
-        let next = match source.next(&before) {
+        let next = match source.next(&before, max_age) {
             Ok(next) => next,
             Err(error) => {
                 let problem =
@@ -210,7 +221,7 @@ impl Live {
         let receiver = self.latest.subscribe();
         // While others are connected, the feed is up to date.
         if self.latest.receiver_count() == 1 || receiver.borrow().version == 0 {
-            self.look();
+            self.look(MAX_AGE);
         }
         receiver
     }
@@ -260,6 +271,10 @@ mod tests {
         assert_eq!(parsed(&first.since(None)), json!({ "seq": 7, "tasks": tasks("B"), "cost": 1 }));
         assert_eq!(parsed(&first.since(Some(first.version))), fields(1));
         assert!(first.next(fields(1), &tasks("B")).is_none());
+        let (whole, head) = (first.since(None), first.since(Some(first.version)));
+        assert_eq!(first.within(whole.len()), Some(whole.clone()));
+        assert_eq!(first.within(whole.len() - 1), Some(head.clone()));
+        assert_eq!(first.within(head.len() - 1), None);
         let second = first.next(fields(2), &tasks("B")).unwrap();
         let third = second.next(fields(2), &tasks("C")).unwrap();
         for seen in [first.version, second.version] {

@@ -29,6 +29,8 @@ use crate::observe::features;
 
 /// Where the first data goes in the page.
 const FIRST: &str = "<!--FIRST-->";
+/// Largest status in the page. With it, the page and the files of its first paint stay below 100 KB.
+const MAX_FIRST_STATUS_BYTES: usize = 28_000;
 
 const MAX_BODY_BYTES: usize = 64 << 10;
 /// Time in which the body of a request must come.
@@ -68,7 +70,8 @@ async fn index(State(shared): State<Shared>) -> Answer {
         let listed = features(shared.project())?;
         let current = listed.iter().find(|listed| listed.is_current).or(listed.first());
         let status = current.and_then(|listed| shared.live(&listed.feature).ok()).map(|(_, live)| live.now());
-        let status = status.filter(|status| status.problem.is_none()).map(|status| status.since(None));
+        let status = status.filter(|status| status.problem.is_none());
+        let status = status.and_then(|status| status.within(MAX_FIRST_STATUS_BYTES));
         let listed = json!({ "features": listed });
         let status = status.unwrap_or_else(|| "null".to_string());
         Ok(format!("{{\"actions\":{},\"features\":{listed},\"status\":{status}}}", shared.allows_actions()))

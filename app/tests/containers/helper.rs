@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use mahabharatha_testing::containers::{Project, task};
+use mahabharatha_testing::containers::{BASE, OwnEngine, Project, task};
 
 /// The helper's pid, for a program's shell that did not start anything in between.
 const PARENT: &str = "echo \"parent:$PPID:\"";
@@ -28,6 +28,18 @@ fn one_helper_starts_the_programs_of_an_attempt_and_one_those_of_staging() {
     let parents: Vec<&str> = texts.iter().filter_map(|text| text.split("parent:").nth(1)?.split(':').next()).collect();
     assert_eq!(parents.len(), 2, "{texts:?}");
     assert_eq!(BTreeSet::from_iter(parents).len(), 1, "{texts:?}");
+    project.nothing_is_left();
+}
+
+#[test]
+fn an_engine_that_does_not_see_this_program_gets_a_copy_of_it() {
+    let hidden = mahabharatha_testing::program().parent().unwrap().to_path_buf();
+    let Some(engine) = OwnEngine::start_without(Some(hidden)) else { return };
+    let config = "launcher: { type: container, network: none }\n";
+    let project = Project::of_engine(engine.host(), config, &format!("FROM {BASE}\n"));
+    project.graph("x", &[task("A", "echo a > a.txt", "true")]);
+    project.run(&["run", "-w", "1"]).code(0);
+    assert_eq!(project.tree("main")["a.txt"], "a");
     project.nothing_is_left();
 }
 

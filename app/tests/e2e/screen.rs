@@ -9,6 +9,9 @@ use crate::tmux::Tmux;
 
 const LARGE: (u16, u16) = (120, 40);
 
+/// Asks a question in its first attempt.
+const ASKS: &str = "test $MAHABHARATHA_ATTEMPT -gt 1 && echo y > b1 || { echo 'sqlite or postgres?'; exit 3; }";
+
 /// What the shell prints last.
 const MODES_SHOWN: &str = "these are the terminal's modes";
 
@@ -120,8 +123,7 @@ fn ctrl_c_stops_the_run_and_its_work_is_kept() {
 fn a_question_is_answered_on_the_screen() {
     let repo = Repo::new();
     repo.config("agent: command\nretry: { max_attempts: 1 }\nworkers: { count: 2 }\n");
-    let asks = "test $MAHABHARATHA_ATTEMPT -gt 1 && echo y > b1 || { echo 'sqlite or postgres?'; exit 3; }";
-    repo.graph("x", &[held("A-1", 1, "a1"), doing("B-1", 1, "b1", asks), simple("C-1", 2, "c1")]);
+    repo.graph("x", &[held("A-1", 1, "a1"), doing("B-1", 1, "b1", ASKS), simple("C-1", 2, "c1")]);
     let screen = open(&repo, "", "run", LARGE);
     repo.wait_until_up(&["A-1"]);
     screen.wait_for(&repo, "sqlite or postgres?");
@@ -141,6 +143,53 @@ fn a_question_is_answered_on_the_screen() {
     // A key was pressed, so it stays.
     screen.press("q");
     screen.wait_for(&repo, "ended with 0");
+}
+
+/// Answers the question of B-1, which is selected, in a run that has ended, and continues the run to its end.
+fn answer_and_continue(repo: &Repo, screen: &Tmux) {
+    screen.press("r");
+    screen.type_text("sqlite");
+    screen.press("Enter");
+    screen.wait_for(repo, "B-1: queued again");
+    screen.press("R");
+    screen.press("y");
+    screen.wait_for(repo, "✓ completed");
+    screen.press("q");
+    screen.wait_for(repo, "ended with 0");
+}
+
+#[test]
+fn a_feature_is_run_from_the_screen_and_continued_after_an_answer() {
+    let repo = Repo::new();
+    repo.config("agent: command\nretry: { max_attempts: 1 }\n");
+    repo.graph("x", &[with(doing("B-1", 1, "b1", ASKS), json!({ "title": "Choose one" }))]);
+    repo.run(&["attach"]).code(6).says("there has been no run of x");
+    let screen = open(&repo, "", "status --watch", LARGE);
+    screen.wait_for(&repo, "Designed, not run yet");
+    screen.wait_for(&repo, "Choose one");
+    screen.press("R");
+    screen.wait_for(&repo, "Run it now?");
+    screen.press("y");
+    screen.wait_for(&repo, "sqlite or postgres?");
+    repo.wait_until("the run has ended", || repo.status()["ended_at"].is_string());
+    answer_and_continue(&repo, &screen);
+}
+
+#[test]
+fn a_run_that_was_continued_on_the_screen_is_reported_as_it_ended() {
+    let repo = Repo::new();
+    repo.config("agent: command\nretry: { max_attempts: 1 }\n");
+    repo.graph("x", &[doing("B-1", 1, "b1", ASKS), held("C-1", 1, "c1")]);
+    let screen = open(&repo, "", "run", LARGE);
+    screen.wait_for(&repo, "sqlite or postgres?");
+    // So that the screen stays.
+    screen.press("j");
+    repo.let_go("all");
+    repo.wait_until("the run has ended", || repo.status()["ended_at"].is_string());
+    screen.wait_for(&repo, "R continue");
+    screen.press("n");
+    answer_and_continue(&repo, &screen);
+    assert!(screen.screen().contains("x is completed"), "{}", screen.screen());
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read, Write};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -120,6 +122,60 @@ fn the_page_begins_with_the_status_and_hostile_text_stays_data() {
     assert_eq!(first["features"], repo.run(&["list", "--json"]).json());
     assert_eq!(first["status"], repo.status());
     assert_eq!(first["status"]["tasks"][0]["title"], HOSTILE);
+}
+
+#[test]
+fn a_large_status_comes_after_the_first_paint() {
+    let repo = Repo::new();
+    let many: Vec<Value> = (0..200).map(|n| simple(&format!("T-{n}"), 1, &format!("f{n}"))).collect();
+    repo.graph("x", &many);
+    let page = Page::start(&repo, &[]);
+    let html = page.get("").body;
+    let (_, first) = html.split_once("id=\"first\">").unwrap();
+    let first: Value = serde_json::from_str(first.split_once("</script>").unwrap().0).unwrap();
+    assert_eq!((&first["status"]["tasks"], &first["status"]["levels"][0]["total"]), (&json!([]), &json!(200)));
+    let needed = ["app.css", "app.js", "dom.js", "words.js", "parts.js"].map(|file| page.get(file).body.len());
+    let bytes = html.len() + needed.iter().sum::<usize>();
+    assert!(bytes < 100_000, "{bytes} bytes before the first paint");
+    let next = page.events("api/features/x/events", None).next().unwrap();
+    assert_eq!(next.json()["tasks"].as_array().unwrap().len(), 200);
+}
+
+#[test]
+fn connections_beyond_the_limit_wait_for_a_place() {
+    let repo = completed();
+    let page = Page::start(&repo, &[]);
+    let mut open: Vec<_> = (0..256).map(|_| page.events("api/features/x/events", None)).collect();
+    let mut late = page.connect();
+    let request = format!("GET {} HTTP/1.0\r\nHost: {}\r\n\r\n", page.path("api/features"), page.host());
+    late.write_all(request.as_bytes()).unwrap();
+    late.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    assert!(late.read(&mut [0; 1]).is_err(), "no answer while all places are taken");
+    open.pop();
+    late.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut answer = String::new();
+    late.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains(" 200 "), "{answer}");
+}
+
+#[test]
+fn what_does_not_come_in_time_is_not_waited_for() {
+    let repo = completed();
+    let page = Page::start(&repo, &["--allow-actions"]);
+    // A body that does not come.
+    let path = page.path("api/features/x/actions");
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{{",
+        page.host()
+    );
+    let body = page.send(head.as_bytes());
+    assert_eq!((body.status, body.json()["code"].as_str()), (408, Some("too_slow")));
+    // A head that does not end.
+    let mut slow = page.connect();
+    slow.write_all(b"GET / HTTP/1.1\r\nHost:").unwrap();
+    let mut answer = String::new();
+    slow.read_to_string(&mut answer).unwrap();
+    assert!(!answer.contains(" 200 "), "{answer}");
 }
 
 #[test]

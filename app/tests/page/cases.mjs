@@ -95,6 +95,43 @@ const cases = {
     await close(page);
   },
 
+  /** A file that an agent asks for is granted, after a question with the command. */
+  async grant() {
+    const page = await open(`${url}#/x`);
+    await see(page, "it has the type");
+    await page.click('[data-act="grant"]');
+    await see(page, "mahabharatha task grant -f x A-1 -- 'types.rs'");
+    await shoot(page, "grant");
+    await assertAccessible(page, "grant");
+    await page.click("dialog >> text=Cancel");
+    assert.equal(await count(page, '[data-act="grant"]'), 1);
+    await page.click('[data-act="grant"]');
+    await page.click("dialog .pri");
+    await see(page, "A-1: granted and queued again. Go on with: mahabharatha run x");
+    await page.waitForSelector('.node.s-off[data-item="A-1"]');
+    await close(page);
+  },
+
+  /** A level that waits on staging is approved as it was shown. */
+  async approve() {
+    for (const width of [1400, 420]) {
+      const page = await open(`${url}#/x`, { width });
+      await see(page, "Waits for your approval");
+      await see(page, "waits for approval");
+      await assertFits(page, `approval at ${width}`);
+      await shoot(page, `approval-${width}`);
+      await assertAccessible(page, "approval");
+      if (width < 700) {
+        await page.click('[data-act="approve"]');
+        await see(page, "mahabharatha merge --approve");
+        await page.click("dialog .pri");
+        await see(page, "level 1 is approved");
+        await page.waitForFunction(() => !document.querySelector('[data-act="approve"]'));
+      }
+      await close(page);
+    }
+  },
+
   /** The same request is refused without permission. */
   async read_only() {
     const page = await open(`${url}#/x`);
@@ -231,7 +268,10 @@ const cases = {
   /** 1,000 tasks: few elements, and no waiting. */
   async thousand() {
     for (const width of [1400, 420]) {
-      const page = await open(`${url}#/x`, { width });
+      const page = await open(`${url}#/x/task/T-500`, { width });
+      // The status in the page has no tasks; they come as an event.
+      assert.equal(await page.evaluate(() => JSON.parse(document.querySelector("#first").textContent).status.tasks.length), 0);
+      await see(page, "Task 500");
       for (const [hash, text] of [["#/x", "Level 1"], ["#/x/tasks", "880 more"], ["#/x/task/T-500", "Task 500"]]) {
         await go(page, hash, text);
         const there = await elements(page);

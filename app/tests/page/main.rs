@@ -119,6 +119,24 @@ fn a_permitted_page_acts_on_the_run() {
 }
 
 #[test]
+fn a_permitted_page_grants_files_and_approves_levels() {
+    let Some(tools) = tools() else { return };
+    let repo = Repo::new();
+    repo.config(&format!("{CONFIG}merge: {{ approval: level }}\n"));
+    let asks = "test $MAHABHARATHA_ATTEMPT -gt 1 && { echo y > a1; echo t > types.rs; } || \
+                { echo 'NEEDS: types.rs — it has the type'; exit 3; }";
+    repo.graph("x", &[doing("A-1", 1, "a1", asks)]);
+    repo.run(&["run"]).code(3);
+    let page = Page::start(&repo, &["--allow-actions"]);
+    look(&tools, &repo, "grant", &page);
+    assert_eq!(repo.task("A-1")["granted"], json!(["types.rs"]));
+    repo.run(&["run"]).code(9);
+    look(&tools, &repo, "approve", &page);
+    repo.run(&["run"]).code(0).says("x is completed");
+    assert_eq!(repo.show("main:types.rs"), "t");
+}
+
+#[test]
 fn a_page_without_permission_only_shows() {
     let Some(tools) = tools() else { return };
     let repo = asking();

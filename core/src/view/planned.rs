@@ -1,12 +1,17 @@
 //! View of a feature that has not been run yet, for users and programs.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::spec::SpecView;
-use super::{Blockers, LevelView, TaskView};
+use super::{Blockers, LevelView, RunView, Stamp, TaskView};
 use crate::cost::Cost;
 use crate::graph::{Task, TaskGraph};
+use crate::ids::Time;
+use crate::isolation::Isolation;
+use crate::run::event::Schedule;
 
 /// Has the fields of a run's view that apply before a run.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -34,6 +39,41 @@ impl PlannedView {
             cost: planning,
             planning,
             blockers: Blockers::default(),
+        }
+    }
+
+    /// Returns the feature as a run without events, for displays that show runs.
+    pub fn into_run(self) -> RunView {
+        let never = Stamp(Time(0));
+        RunView {
+            feature: self.feature,
+            seq: 0,
+            status: self.status,
+            paused: false,
+            mode: String::new(),
+            sandbox: Isolation::default(),
+            schedule: Schedule::default(),
+            level: None,
+            levels: self.levels,
+            tasks: self.tasks,
+            workers: Vec::new(),
+            cost: self.cost,
+            planning: self.planning,
+            budget_usd: None,
+            max_attempts: 0,
+            blockers: self.blockers,
+            base_branch: String::new(),
+            landing_branch: String::new(),
+            started_at: never,
+            updated_at: never,
+            ended_at: None,
+            elapsed: Duration::ZERO,
+            unconfirmed: Duration::ZERO,
+            remaining: None,
+            breaker: None,
+            pause: None,
+            decisions: Vec::new(),
+            suppressed_secrets: Vec::new(),
         }
     }
 }

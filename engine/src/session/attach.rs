@@ -55,7 +55,9 @@ pub fn follow(place: &Place, ui: &Arc<Ui>, streams: bool) -> Result<Followed> {
             Some(end) if !driven => break Followed::Ended(end.clone()),
             None if !driven => break Followed::Died,
             // After the end another process, such as `stop`, may hold the feature for a moment, and changes no file then.
-            end => changes.wait((ui.has_screen() || end.is_some()).then_some(POLL_INTERVAL)),
+            end => {
+                changes.wait((ui.has_screen() || end.is_some()).then_some(POLL_INTERVAL));
+            }
         }
     };
     follower.display.finish();

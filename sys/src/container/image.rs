@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use rustix::process::getuid;
 
-use super::{Bind, Container, Engine, api, mount, user};
+use super::{Bind, Container, Engine, api, helper, mount, user};
 use crate::error::{Error, Kind, Result, io};
-use crate::proc::bounded_text;
+use crate::proc::{self, Exit, bounded_text};
 
 /// Time limit for building or pulling an image.
 const BUILD_TIMEOUT: Duration = Duration::from_secs(60 * 60);
@@ -18,6 +18,9 @@ const BUILD_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Bytes of a failed build's output that are shown, from its end.
 const BUILD_OUTPUT_BYTES: (usize, usize) = (0, 3000);
+
+/// Exit code of the engine's client if the engine did not start the container.
+const NOT_STARTED: i32 = 125;
 
 /// What is built under which name.
 pub struct BuildCall<'a> {
@@ -35,6 +38,8 @@ pub struct BuildCall<'a> {
 pub struct Probe {
     /// Programs that are not on its PATH.
     pub missing: Vec<String>,
+    /// Whether our helper can be started in it.
+    pub has_helper: bool,
 }
 
 impl Engine {
@@ -93,11 +98,17 @@ impl Container {
     pub fn probe(&self, dir: &Path, programs: &[String]) -> Result<Probe> {
         let Container { engine, image, name, labels, .. } = self;
         fs::create_dir_all(dir).map_err(io("create", dir))?;
-        let bind = Bind { from: dir.to_owned(), to: PathBuf::from("/run/mahabharatha"), writable: true };
+        let bind = Bind { from: dir.to_owned(), to: PathBuf::from("/run/mahabharatha/probe"), writable: true };
         let made = dir.join("made");
         let _ = fs::remove_file(&made);
-        let script =
-            "touch /run/mahabharatha/made; for p; do command -v \"$p\" >/dev/null || echo \"missing $p\"; done";
+        let binds = self.helper_files(&dir.join("program")).map_err(io("read", dir))?;
+        let binds = binds.into_iter().map(|(from, to)| Bind { from, to, writable: false }).chain([bind]);
+        let helper = helper::words("--version").map_err(Error::caused("cannot find the files of this program"))?;
+        let script = format!(
+            "touch /run/mahabharatha/probe/made; for p; do command -v \"$p\" >/dev/null || echo \"missing $p\"; done; \
+             {} >/dev/null 2>&1 || echo no helper",
+            proc::shell_line(&helper)
+        );
         // A killed process may have left one.
         self.remove()?;
         let labels = labels.iter().flat_map(|(key, value)| ["--label".to_owned(), format!("{key}={value}")]);
@@ -107,9 +118,8 @@ impl Container {
             .args(["--read-only", "--cap-drop", "ALL", "--security-opt", "label=disable", "--user", &user()])
             .args(labels)
             .args(engine.user_options())
-            .arg("--mount")
-            .arg(mount(&bind))
-            .args(["--entrypoint", "sh", image, "-c", script, "sh"])
+            .args(binds.flat_map(|bind| ["--mount".into(), mount(&bind)]))
+            .args(["--entrypoint", "sh", image, "-c", &script, "sh"])
             .args(programs)
             .merged()
             .timeout(PROBE_TIMEOUT);
@@ -119,6 +129,9 @@ impl Container {
             self.remove()?;
         }
         let output = bounded_text(&ended.stdout, BUILD_OUTPUT_BYTES);
+        if ended.status == Exit::Code(NOT_STARTED) && self.helper_copies.is_none() && is_about_mounts(&output) {
+            return Ok(Probe::default());
+        }
         let owner = fs::symlink_metadata(&made).map(|found| found.uid());
         let _ = fs::remove_file(&made);
         let refuse = |why: String, hint: &str| Err(Error::new(Kind::Preflight, why).hint(hint));
@@ -156,6 +169,12 @@ impl Container {
             }
         }
         let missing = output.lines().filter_map(|line| line.strip_prefix("missing ")).map(str::to_owned);
-        Ok(Probe { missing: missing.collect() })
+        Ok(Probe { missing: missing.collect(), has_helper: !output.lines().any(|line| line == "no helper") })
     }
+}
+
+/// Tells whether an engine refused to start a container because of a path of this machine.
+fn is_about_mounts(output: &str) -> bool {
+    let output = output.to_ascii_lowercase();
+    ["mount", "bind source", "statfs", "not shared"].iter().any(|text| output.contains(text))
 }

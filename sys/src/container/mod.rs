@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mahabharatha_core::config::Resources;
@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Kind, Result};
 
 pub use engine::Engine;
-pub use helper::{COMMAND as HELPER_COMMAND, files as helper_files};
+pub use helper::COMMAND as HELPER_COMMAND;
 pub use image::{BuildCall, Probe};
 pub use inside::{Program, serve};
 pub use session::{Parking, Session};
@@ -58,6 +58,9 @@ pub struct Container {
     pub network: String,
     /// Ports that are published on loopback.
     pub ports: Vec<u16>,
+    /// Directory with copies of the helper's files, for an engine that does not see them where they are.
+    #[serde(default)]
+    pub helper_copies: Option<PathBuf>,
 }
 
 /// A path of this machine that a container sees.
@@ -197,6 +200,11 @@ impl Container {
             self.name,
             self.limits.memory >> 20
         )
+    }
+
+    /// Returns the files of our helper, and where they are in the container. `spare` is a place for a copy of this program.
+    pub fn helper_files(&self, spare: &Path) -> std::io::Result<Vec<(PathBuf, PathBuf)>> {
+        helper::files(spare, self.helper_copies.as_deref())
     }
 
     /// Kills everything in the container and removes it.

@@ -46,7 +46,7 @@ pub struct Requests(Arc<Mutex<Option<UnixStream>>>);
 impl Session {
     /// Starts the helper in a container that runs.
     pub fn open(container: &Container, id: &str) -> Result<Session> {
-        let words = helper::words().map_err(Error::caused("cannot find the files of this program"))?;
+        let words = helper::words(helper::COMMAND).map_err(Error::caused("cannot find the files of this program"))?;
         let stream = container.exec(&words, Some(user()))?;
         let input = stream.get_ref().try_clone().map_err(|error| container.engine.lost(&error))?;
         Ok(Session::of(id, stream, input))

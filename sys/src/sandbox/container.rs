@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Access, FAILURE, LAYOUT, Layout, PRIVATE, Sandbox, Workplace, make_private, raw};
 use crate::bounded::{self, SMALL_FILE_BYTES};
-use crate::container::{self, Bind, Container, Parking, Program, Session};
+use crate::container::{Bind, Container, Parking, Program, Session};
 use crate::crash;
 use crate::error::{self, Error, Result};
 use crate::proc::MARKER;
@@ -64,7 +64,9 @@ impl Sandbox {
         for to in [place.appears_at, Path::new(WORKSPACE)] {
             sandbox.mount(place.worktree, to, Access::Write);
         }
-        let helper = container::helper_files(&dir.join(HELPER)).map_err(error::io("read", dir))?;
+        let container = sandbox.layout.container.as_ref();
+        let helper = container.map(|container| container.helper_files(&dir.join(HELPER))).transpose();
+        let helper = helper.map_err(error::io("read", dir))?.unwrap_or_default();
         helper.iter().for_each(|(file, place)| sandbox.mount(file, place, Access::Read));
         if let Some(container) = &sandbox.layout.container {
             end_earlier(dir, container)?;

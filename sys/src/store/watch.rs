@@ -61,13 +61,14 @@ impl Changes {
         let _ = self.watcher.watch(dir, RecursiveMode::NonRecursive);
     }
 
-    /// Blocks until something changes, or for this time; several changes at once count as one.
-    pub fn wait(&self, at_most: Option<Duration>) {
-        let _ = match at_most {
+    /// Blocks until something changes, or for this time; several changes at once count as one. Returns whether there was one.
+    pub fn wait(&self, at_most: Option<Duration>) -> bool {
+        let change = match at_most {
             Some(time) => self.changed.recv_timeout(time).ok(),
             None => self.changed.recv().ok(),
         };
         while self.changed.try_recv().is_ok() {}
+        change.is_some()
     }
 }
 

@@ -4,10 +4,10 @@ use mahabharatha_sys::ui::{fit, one_line, width};
 use ratatui::style::Style;
 use ratatui::text::Line;
 
-use super::Frame;
+use super::{Frame, page};
 use crate::screen::look::Sign;
 use crate::screen::state::{Message, Page, Prompt};
-use crate::screen::text::Row;
+use crate::screen::text::{Row, number};
 
 pub fn footer(frame: &Frame<'_>) -> Vec<Line<'static>> {
     if let Some(prompt) = &frame.state.prompt {
@@ -16,7 +16,28 @@ pub fn footer(frame: &Frame<'_>) -> Vec<Line<'static>> {
     if let Some(message) = &frame.state.message {
         return vec![Row::new().plain(" ").join(said(frame, message)).fit(frame.width)];
     }
+    if frame.state.searching || !frame.state.search.is_empty() {
+        return vec![search(frame)];
+    }
     vec![keys(frame, &keys_of(frame))]
+}
+
+fn search(frame: &Frame<'_>) -> Line<'static> {
+    let look = frame.look;
+    let typed = end_of(&frame.state.search, frame.width / 3);
+    let row = Row::new().plain(" /").plain(typed);
+    let row = if frame.state.searching { row.add(look.selected(), " ") } else { row };
+    let row = match page::count_matches(frame) {
+        _ if frame.state.search.is_empty() => row,
+        1 => row.plain("  1 line"),
+        count => row.plain(&format!("  {} lines", number(count))),
+    };
+    let keys = match frame.state.searching {
+        true => "Enter keeps it  Esc cancels ",
+        false if frame.width < 70 => "n N  Esc ends it ",
+        false => "n N next, previous  Esc ends the search ",
+    };
+    row.against(Row::new().add(look.dim(), keys), frame.width)
 }
 
 fn said(frame: &Frame<'_>, message: &Message) -> Row {
@@ -75,6 +96,9 @@ fn keys_of(frame: &Frame<'_>) -> Vec<(&'static str, &'static str)> {
             if !frame.data.view.blockers.is_empty() {
                 keys.extend([("r", answers), ("s", "skip"), ("p", "problems")]);
             }
+            if frame.data.can_run() {
+                keys.push(("R", if frame.data.has_begun() { "continue" } else { "run" }));
+            }
             if frame.data.view.tasks.iter().any(|task| !task.needs.is_empty()) {
                 keys.push(("g", "grant"));
             }
@@ -97,10 +121,11 @@ fn keys_of(frame: &Frame<'_>) -> Vec<(&'static str, &'static str)> {
             ("J K", "other task"),
             ("r", "retry"),
             ("s", "skip"),
+            ("/", "search"),
             ("G", "end"),
             ("y", "copy the command"),
         ],
-        Page::Gate(_) => vec![("Esc", "back"), ("j k", "scroll"), ("G", "end"), ("q", leave)],
+        Page::Gate(_) => vec![("Esc", "back"), ("j k", "scroll"), ("/", "search"), ("G", "end"), ("q", leave)],
         Page::Help(_) => vec![("any key", "back")],
     }
 }

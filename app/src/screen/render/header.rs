@@ -17,6 +17,7 @@ pub fn header(frame: &Frame<'_>) -> Line<'static> {
     let mut left = Row::new().plain(" ").add(look.strong(), &view.feature);
     left = left.plain(if wide { "  " } else { " " }).add(look.sign(sign), sign.symbol());
     let time = match sign {
+        _ if !data.has_begun() => String::new(),
         Sign::Done => human_duration(data.elapsed(frame.now)),
         _ => clock(data.elapsed(frame.now)),
     };

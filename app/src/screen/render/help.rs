@@ -8,12 +8,12 @@ use crate::screen::look::Sign;
 use crate::screen::text::{Row, rule};
 
 /// Short enough for two columns of 40.
-const KEYS: [(&str, &str); 23] = [
+const KEYS: [(&str, &str); 25] = [
     ("j k ↑ ↓", "move, scroll"),
     ("Enter", "open task, gate, folded tasks"),
     ("Esc", "back; show all tasks"),
     ("Tab n", "next problem, next tab"),
-    ("/", "filter: name, title, state"),
+    ("/", "filter tasks; search a page"),
     ("p", "problems only"),
     ("c", "a row for every task"),
     ("t", "timeline: run, 1 h, 10 min"),
@@ -21,6 +21,7 @@ const KEYS: [(&str, &str); 23] = [
     ("s", "skip it and its dependents"),
     ("g", "grant the files it asks for"),
     ("a", "approve the waiting level"),
+    ("R", "run, or continue the run"),
     ("+ -", "one worker more or less"),
     ("x", "stop the task's worker (asks)"),
     ("d", "diff of the task"),
@@ -28,6 +29,7 @@ const KEYS: [(&str, &str); 23] = [
     ("1 2 3 4", "overview, output, diff, log"),
     ("[ ]", "earlier or later attempt"),
     ("J K", "next or previous task"),
+    ("n N", "next, previous file or match"),
     ("G", "follow the end"),
     ("q", "leave; the run goes on"),
     ("Ctrl-C", "run: stop it; else leave"),

@@ -58,7 +58,7 @@ impl Frame<'_> {
         let heads = self.width >= 100 && self.height >= 30;
         let left = self.height.saturating_sub(3 + usize::from(heads) + problems.len() + footer.len());
         // Half of the room at most, and only if tasks keep some.
-        let timeline = timeline::timeline(self, if left >= 12 { left / 2 } else { 0 });
+        let timeline = timeline::timeline(self, if left >= 12 && self.data.has_begun() { left / 2 } else { 0 });
         Layout { rows: left.saturating_sub(timeline.len()), problems, heads, timeline, footer }
     }
 
@@ -93,10 +93,9 @@ pub fn lines(frame: &Frame<'_>) -> Vec<Line<'static>> {
 /// Returns how many rows there are for keys that move and scroll.
 pub fn room(frame: &Frame<'_>) -> Room {
     if frame.is_too_small() {
-        return Room { rows: 1, page: 1, lines: 0 };
+        return Room { rows: 1, page: 1, ..Room::default() };
     }
-    let (page, lines) = page::room(frame);
-    Room { rows: frame.layout().rows, page, lines }
+    Room { rows: frame.layout().rows, ..page::room(frame) }
 }
 
 /// Puts the lines on the screen.

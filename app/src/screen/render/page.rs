@@ -7,6 +7,7 @@ use ratatui::text::Line;
 use super::Frame;
 use super::{footer, overview};
 use crate::screen::detail::{Detail, Piece, Tone, Wanted};
+use crate::screen::keys::Room;
 use crate::screen::state::{Page, Scroll, Tab, TaskPage};
 use crate::screen::text::{Row, clock, pieces, rule, usd};
 
@@ -39,19 +40,54 @@ pub fn gate(frame: &Frame<'_>, scroll: Scroll) -> Vec<Line<'static>> {
     lines
 }
 
-/// Returns the lines that there is room for on the open page, and how many it has.
-pub fn room(frame: &Frame<'_>) -> (usize, usize) {
+/// Returns the lines that there is room for on the open page, how many it has, and which of them `n` goes to.
+pub fn room(frame: &Frame<'_>) -> Room {
     match &frame.state.page {
-        Page::List | Page::Help(_) => (1, 0),
-        _ => (body_room(frame), body(frame).len()),
+        Page::List | Page::Help(_) => Room { page: 1, ..Room::default() },
+        _ => {
+            let body = body(frame);
+            let marks = if frame.state.search.is_empty() { files(frame) } else { matches(frame, &body).collect() };
+            Room { page: body_room(frame), lines: body.len(), marks, ..Room::default() }
+        }
     }
+}
+
+/// Returns how many lines of the open page have the text that is looked for.
+pub fn count_matches(frame: &Frame<'_>) -> usize {
+    matches(frame, &body(frame)).count()
+}
+
+/// Returns the lines that have the text that is looked for, in small or capital letters.
+fn matches<'a>(frame: &Frame<'_>, body: &'a [Line<'static>]) -> impl Iterator<Item = usize> + use<'a> {
+    let wanted = frame.state.search.to_lowercase();
+    let text = |line: &Line<'_>| line.spans.iter().map(|span| span.content.to_lowercase()).collect::<String>();
+    let is_match = move |line: &Line<'_>| !wanted.is_empty() && text(line).contains(&wanted);
+    body.iter().enumerate().filter(move |(_, line)| is_match(line)).map(|(index, _)| index)
+}
+
+/// Returns the lines at which the files of a diff begin.
+fn files(frame: &Frame<'_>) -> Vec<usize> {
+    let mut line = 0;
+    let mut found = Vec::new();
+    for piece in
+        frame.detail.iter().filter(|detail| wanted(frame).as_ref() == Some(&detail.of)).flat_map(|detail| &detail.lines)
+    {
+        if piece.tone == Tone::File {
+            found.push(line);
+        }
+        line += shown(frame, piece).len();
+    }
+    found
 }
 
 fn body_room(frame: &Frame<'_>) -> usize {
     frame.height.saturating_sub(3 + footer::footer(frame).len()).max(1)
 }
 
-fn visible(frame: &Frame<'_>, body: Vec<Line<'static>>, scroll: Scroll) -> Vec<Line<'static>> {
+fn visible(frame: &Frame<'_>, mut body: Vec<Line<'static>>, scroll: Scroll) -> Vec<Line<'static>> {
+    for index in matches(frame, &body).collect::<Vec<_>>() {
+        body[index] = std::mem::take(&mut body[index]).patch_style(frame.look.found());
+    }
     let room = body_room(frame);
     let last = body.len().saturating_sub(room);
     let top = match scroll {

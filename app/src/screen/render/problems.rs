@@ -90,7 +90,7 @@ fn one(frame: &Frame<'_>, blocker: &Blocker) -> Vec<Line<'static>> {
         let more = if cut && index + 1 == most { " …" } else { "" };
         lines.push(Row::new().plain("   ").plain(&format!("{line}{more}")).fit(frame.width));
     }
-    let hints = keys_for(blocker);
+    let hints = keys_for(frame, blocker);
     let row = Row::new().plain("   ").add(look.dim(), &hints);
     let command = blocker.commands.first().map(String::as_str).unwrap_or_default();
     let row = match (hints.is_empty(), wide) {
@@ -132,8 +132,9 @@ fn headline(frame: &Frame<'_>, blocker: &Blocker) -> Line<'static> {
 }
 
 /// Returns the keys that resolve a problem.
-fn keys_for(blocker: &Blocker) -> String {
+fn keys_for(frame: &Frame<'_>, blocker: &Blocker) -> String {
     match blocker.kind {
+        "paused" | "undriven" if frame.data.can_run() => "R continue",
         "question" => "r answer and retry   s skip   d diff",
         "grant" => "g grant   r refuse with a note   s skip",
         "approval" => "a approve",
@@ -185,6 +186,7 @@ fn compact(frame: &Frame<'_>) -> Vec<Line<'static>> {
             lines.push(Row::new().plain("   ").add(frame.look.strong(), command).fit(frame.width));
         }
     }
+    lines.extend(not_run(frame));
     if frame.data.view.status == "completed" {
         let row =
             Row::new().plain(" ").add(frame.look.sign(Sign::Done), "✓").plain(" Nothing needs you; all is merged");
@@ -193,8 +195,25 @@ fn compact(frame: &Frame<'_>) -> Vec<Line<'static>> {
     lines
 }
 
+/// Says what comes next for a feature that is not completed and that no process works on.
+fn not_run(frame: &Frame<'_>) -> Option<Line<'static>> {
+    let feature = &frame.data.view.feature;
+    let (text, command) = match frame.data.view.status {
+        "designed" => (" Designed, not run yet.  R runs it: ", format!("mahabharatha run {feature}")),
+        "planned" => (" Planned, not designed yet: ", format!("mahabharatha design {feature}")),
+        _ if frame.data.can_run() && frame.data.view.blockers.is_empty() => {
+            (" No process works on it.  R continues it: ", format!("mahabharatha run {feature}"))
+        }
+        _ => return None,
+    };
+    Some(Row::new().plain(text).add(frame.look.strong(), &command).fit(frame.width))
+}
+
 fn nothing(frame: &Frame<'_>) -> Vec<Line<'static>> {
     let (view, look) = (&frame.data.view, frame.look);
+    if let Some(line) = not_run(frame) {
+        return vec![line];
+    }
     let row = Row::new().plain(" ").add(look.sign(Sign::Done), "✓").plain(" Nothing needs you.");
     if view.status != "completed" {
         return vec![row.fit(frame.width)];

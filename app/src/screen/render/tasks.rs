@@ -35,7 +35,7 @@ impl Columns {
         let title = match frame.data.view.status {
             _ if wide => (frame.width / 4).min(34),
             // There is no more to say about what each task does now.
-            "completed" if frame.width >= 70 => frame.width * 2 / 5,
+            "completed" | "designed" if frame.width >= 70 => frame.width * 2 / 5,
             _ => 0,
         };
         Columns {

@@ -38,7 +38,7 @@ export async function act(button, state) {
   }
   const ASK = {
     skip: [`Skip ${task}?`, "The run goes on without it, and without the tasks that need it.", `mahabharatha skip -f ${feature} ${task} --reason ${quote(note)}`, { action, task, reason: note }],
-    grant: [`Grant ${path} to ${task}?`, "The next attempt may change this file.", `mahabharatha task grant -f ${feature} ${task} '${String(path).replace(/'/g, "'\\''")}'`, { action, task, path }],
+    grant: [`Grant ${path} to ${task}?`, "The next attempt may change this file.", `mahabharatha task grant -f ${feature} ${task} -- '${String(path).replace(/'/g, "'\\''")}'`, { action, task, path }],
     approve: ["Approve this level?", "It is merged as it is staged now.", `mahabharatha merge --approve=${tree} -f ${feature}`, { action, tree }],
     stop: [`Stop ${feature}?`, "Agents end, and their work is kept. `mahabharatha run` goes on from there.", `mahabharatha stop ${feature}`, { action }],
   };

@@ -1,7 +1,7 @@
 // The page of a project: routes, live updates, actions and keys. The views are in the modules beside it.
 
 import { $, $$, api, get, h, morph, say } from "./dom.js";
-import { clocks, dur, home, indexed, isDriven, kindOf, link, problemsOf, taskLink } from "./words.js";
+import { clocks, dur, home, indexed, isDriven, isPartial, kindOf, link, problemsOf, taskLink, totalOf } from "./words.js";
 import { header, needs, nowPanel, problem, rail, ticking } from "./parts.js";
 
 /** Loads a module when it is needed: the first paint needs none of them. Returns nothing until it is there. */
@@ -128,8 +128,7 @@ function take(status) {
   }
   state.run = indexed(status);
   document.title = title();
-  const total = status.levels.reduce((sum, level) => sum + level.total, 0);
-  if (before && total !== status.tasks.length) get(api("features", status.feature, "status")).then((whole) => ((state.run = null), shape++, take(whole), draw())).catch(() => {});
+  if (before && totalOf(status) !== status.tasks.length) get(api("features", status.feature, "status")).then((whole) => ((state.run = null), shape++, take(whole), draw())).catch(() => {});
   const same = (id) => !changed.has(id) || JSON.stringify(changed.get(id)) === JSON.stringify(before.byId.get(id));
   if (before && (before.status !== status.status || !same(route.task))) load(true);
 }
@@ -194,11 +193,12 @@ function content() {
   if (!run) return [wait()];
   if (route.task) {
     const task = run.byId.get(route.task);
+    if (!task && isPartial(run)) return [wait()];
     if (!task) return [h("div.card", problem({ message: `There is no task ${route.task} in ${run.feature}.` }), h("p.sec", h("a.under", { href: link(run.feature, "tasks") }, "All tasks")))];
     return [module("task")?.taskPage(state, task, route.tab, route.attempt) || wait()];
   }
-  const query = state.queries.get(run.feature) || "", panel = nowPanel(run);
-  const wide = run.tasks.length > 60 || route.view === "timeline" || route.view === "report" || !panel;
+  const query = state.queries.get(run.feature) || "", panel = isPartial(run) ? "" : nowPanel(run);
+  const wide = totalOf(run) > 60 || route.view === "timeline" || route.view === "report" || !panel;
   return [
     h("h1.vh", run.feature), needs(state), rail(run),
     h("div.bar", h("nav.tabs", { "aria-label": "View" }, VIEWS.map((name) => h("a", { href: link(run.feature, name === "graph" ? "" : name), "aria-current": name === route.view ? "page" : false }, name[0].toUpperCase() + name.slice(1)))),
@@ -208,6 +208,7 @@ function content() {
 }
 
 function body(run, query) {
+  if (isPartial(run)) return wait();
   if (!run.tasks.length) return h("p.card.sec.mu", run.status === "invalid" ? "Its task graph cannot be read: mahabharatha validate says why." : "There is no task graph yet.");
   const tables = ["report", "tasks"].includes(route.view) && module("tables");
   if (route.view === "report") return state.loaded?.error ? h("div.card", problem(state.loaded.error)) : tables ? tables.report(run, state.loaded?.text) : wait();

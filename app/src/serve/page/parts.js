@@ -3,7 +3,7 @@
 import { h, s, icon } from "./dom.js";
 import {
   LEVELS, GATES, about, at, changing, clocks, doneOf, dur, elapsed, isDriven, kindOf, link, look, now, outcome, plural, problemsOf,
-  stateOf, taskLink, timeOf, tokens, usd, withNote,
+  stateOf, taskLink, timeOf, tokens, totalOf, usd, withNote,
 } from "./words.js";
 
 /** A duration that grows while the run is driven. */
@@ -36,7 +36,7 @@ export function header({ run, features, connection, lost, actions }) {
       h("select", { id: "pick", "aria-label": "Feature" }, names.map((name) => h("option", { value: name, selected: name === run.feature }, name)))),
     pill(stateOf(run)),
     h("div.facts",
-      fact("", h("b", doneOf(run)), h("span", ` of ${run.tasks.length} done`)),
+      fact("", h("b", doneOf(run)), h("span", ` of ${totalOf(run)} done`)),
       run.started_at && fact("", h("b", clock(run, elapsed(run))), run.remaining_seconds && isDriven(run) ? h("span", ` ~${about(run.remaining_seconds * 1e3)} left`) : ""),
       fact("", h("b", usd(run)), budget ? [h("span", ` of $${budget.toFixed(2).replace(".00", "")}`), meter(spent / budget)] : run.cost_usd === null ? h("span", " cost") : ""),
       run.tokens ? fact(".opt", h("b", tokens(run.tokens)), h("span", " tokens")) : "",
@@ -55,7 +55,7 @@ function meter(part) {
 /** What needs you, or of one task only. The first one is open, the others are one line each. */
 export function needs({ run, notes, actions }, only) {
   const all = problemsOf(run).filter((problem) => !only || problem.task === only);
-  if (!all.length) return only ? "" : h("p.calm", icon("ok"), calm(run));
+  if (!all.length) return only ? "" : h("p.calm", icon(run.status === "completed" || isDriven(run) ? "ok" : "off"), calm(run));
   const shown = all.slice(0, 4), more = all.length - shown.length;
   return h("section.needs", { "aria-label": "Needs you" },
     shown.map((problem, index) => (index && !only ? line(run, problem) : card(run, problem, notes, actions, only))),
@@ -65,6 +65,7 @@ function calm(run) {
   if (run.status === "completed") return "Completed. Nothing needs you.";
   if (run.status === "designed") return ["Designed, not run yet. ", command(`mahabharatha run ${run.feature}`)];
   if (run.status === "planned") return ["Planned, not designed yet. ", command(`mahabharatha design ${run.feature}`)];
+  if (run.started_at && !isDriven(run) && run.status !== "undone") return ["No process works on it. ", command(`mahabharatha run ${run.feature}`)];
   return "Nothing needs you.";
 }
 const keyFor = (problem) => `${problem.kind} ${problem.what}`;
@@ -93,7 +94,7 @@ function card(run, problem, notes, actions, only) {
       only ? "" : task ? h("a", { href: taskLink(run, task.id) }, h("b.m", task.id), " ", h("b", task.title)) : h("b", problem.what),
       h("span", [task && `level ${task.level}, attempt ${task.attempt} of ${run.max_attempts}`, ""].filter(Boolean).join(), problem.since ? [task ? ", " : "", since(run, problem.since), " ago"] : ""),
       held(problem)),
-    h("div", h("blockquote", problem.cause !== problem.text && isOutput ? [problem.cause, h("pre", { tabindex: "0" }, problem.text)] : problem.text),
+    h("div", h("blockquote", problem.kind === "approval" ? "Its gates passed. Look at the diff: it is merged when you approve it." : problem.cause !== problem.text && isOutput ? [problem.cause, h("pre", { tabindex: "0" }, problem.text)] : problem.text),
       task?.needs?.length ? h("ul.wants", task.needs.map((need) => h("li", h("code", need.path), need.why ? h("span.mu", ` ${need.why}`) : ""))) : ""),
     h("div",
       takesNote ? [h("label.vh", { for: id }, `Note for the next attempt of ${task.id}`),

@@ -107,6 +107,9 @@ export function timeOf(run, task) {
   return latest?.outcome === "running" ? took(run, latest) : worked(run, task);
 }
 export const changing = (task) => task.attempts.at(-1)?.outcome === "running";
+export const totalOf = (run) => run.levels.reduce((sum, level) => sum + level.total, 0);
+/** Tells whether the tasks are still to come: a large status is in the page without them. */
+export const isPartial = (run) => !run.tasks.length && totalOf(run) > 0;
 export const doneOf = (run) => run.levels.reduce((sum, level) => sum + level.completed, 0);
 export const matches = (run, task, query) =>
   !query || `${task.id} ${task.title} ${look(run, task)[2]} l${task.level}`.toLowerCase().includes(query.toLowerCase());
