@@ -87,6 +87,21 @@ pub fn read_graph(paths: &FeaturePaths, start: &StartTree) -> Result<GraphFile> 
     try_read_graph(paths, start)?.map_err(|unreadable| cannot_read(paths, &unreadable))
 }
 
+/// Tells whether the feature has a graph or task files, whatever is in them.
+pub fn has_graph(paths: &FeaturePaths) -> Result<bool> {
+    Ok(paths.graph().exists() || !task_files(paths)?.is_empty())
+}
+
+/// Returns the error for a feature that has neither.
+pub fn no_graph(paths: &FeaturePaths) -> Error {
+    cannot_read(paths, &[missing_graph(paths)])
+}
+
+fn missing_graph(paths: &FeaturePaths) -> Unreadable {
+    let message = format!("neither {} nor {}/*.md exists", paths.graph().display(), paths.task_files().display());
+    Unreadable::new(NO_GRAPH, &paths.graph(), None, message)
+}
+
 /// Combines everything that cannot be read into one error.
 pub fn cannot_read(paths: &FeaturePaths, unreadable: &[Unreadable]) -> Error {
     if let [Unreadable { code: NO_GRAPH, message, .. }] = unreadable {
@@ -204,8 +219,7 @@ fn import(paths: &FeaturePaths, start: &StartTree) -> Result<Result<GraphFile, V
         }
     }
     if files.is_empty() && unreadable.is_empty() {
-        let message = format!("neither {} nor {}/*.md exists", paths.graph().display(), paths.task_files().display());
-        return Ok(Err(vec![Unreadable::new(NO_GRAPH, &paths.graph(), None, message)]));
+        return Ok(Err(vec![missing_graph(paths)]));
     }
     let exists = |path: &str| start.contains(path);
     match spec::import_tasks(paths.feature().as_str(), &files, exists) {

@@ -139,8 +139,13 @@ fn blocked(place: &Place, run: &Run, go_on: &str) -> Error {
     })
 }
 
-/// Returns the error of a worktree that could not be set up, with the end of the output and the command that repeats it.
+/// Returns the error of a worktree that could not be set up, with the end of the output and the command that repeats it;
+/// or of whatever else keeps every worker from starting.
 fn setup_failed(place: &Place, why: &str, go_on: &str) -> Error {
+    if !why.starts_with(SETUP) {
+        return Error::new(Kind::Preflight, fit(&summary(why), MAX_COLUMNS))
+            .hint(format!("Fix that; no attempt was used up. Then go on with: {go_on}"));
+    }
     let error = Error::new(Kind::Preflight, fit(&summary(why), MAX_COLUMNS));
     let (_, output) = why.split_once("\n\n").unwrap_or((why, ""));
     let (lines, _) = key_lines(output, MAX_LINES);

@@ -17,6 +17,7 @@ mod exit;
 mod finish;
 mod git;
 mod help;
+mod hints;
 mod hook;
 mod init;
 mod install;

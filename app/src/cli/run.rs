@@ -23,7 +23,7 @@ use mahabharatha_sys::ui::Ui;
 
 use super::exit::ExitCode;
 use super::finish::{Driver, end_stream, finish};
-use super::{Global, attach, detach, record};
+use super::{Global, attach, detach, hints, record};
 
 #[derive(Debug, Default, Args)]
 pub struct RunArgs {
@@ -233,7 +233,7 @@ pub(super) fn drive(place: &Place, ui: &Arc<Ui>, options: &Options) -> Result<Ex
             Ok(ExitCode::Done)
         }
         Outcome::Open => Ok(ExitCode::Done),
-        Outcome::Ended(end) => finish(place, ui, &end, Driver::Run),
+        Outcome::Ended(end) => finish(place, ui, &end, Driver::Run).map_err(|error| hints::named_in(place, error)),
     }
 }
 

@@ -25,7 +25,7 @@ use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
 use super::exit::ExitCode;
-use super::{Global, on_screen, status_line};
+use super::{Global, hints, on_screen, status_line};
 use crate::observe::{Feed, planned, run_json, setup_cost, task_list};
 use crate::screen::Purpose;
 
@@ -132,7 +132,7 @@ fn look(place: &Place, ui: &Ui, watched: bool) -> Result<Look> {
         text.push_str(&format!("\nRequirements: {approval_status}.\n"));
     }
     text.push_str(&setup_line(setup_cost(place)?));
-    Ok(Look { text, driven })
+    Ok(Look { text: hints::named(place, text), driven })
 }
 
 /// Formats a feature that is planned or designed; an error if nothing is known about it.

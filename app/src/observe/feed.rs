@@ -6,15 +6,15 @@ use mahabharatha_engine::report::running_gate::RunningGate;
 use mahabharatha_engine::session::{self, control, live};
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::project::Place;
-use mahabharatha_sys::store::journal::Journal;
+use mahabharatha_sys::store::journal::{Follower, News};
 
 use super::data::Data;
 
 pub struct Feed {
     place: Place,
     run: Run,
-    /// Number and bytes of the journal's records that the run has.
-    seen: usize,
+    journal: Follower,
+    /// Length of the journal when it was last read.
     bytes: u64,
     gates: GateRuns,
 }
@@ -23,8 +23,8 @@ impl Feed {
     /// Opens the feed of a run; none if there has been no run.
     pub fn find(place: &Place) -> Result<Option<Feed>> {
         let bytes = length(place);
-        let records = Journal::read(&place.paths.journal())?;
-        let feed = |run| Feed { place: place.clone(), run, seen: records.len(), bytes, gates: GateRuns::default() };
+        let (journal, records) = Follower::start(&place.paths.journal())?;
+        let feed = |run| Feed { place: place.clone(), run, journal, bytes, gates: GateRuns::default() };
         Ok(session::rebuild(&place.paths, &records)?.map(feed))
     }
 
@@ -54,16 +54,14 @@ impl Feed {
         if bytes == self.bytes {
             return Ok(());
         }
-        let records = Journal::read(&self.place.paths.journal())?;
-        match records.get(self.seen..) {
-            Some(new) => new.iter().for_each(|record| drop(self.run.step(record.at, &record.event))),
-            // Another journal was put in its place.
-            None => {
+        match self.journal.read()? {
+            News::Records(new) => new.iter().for_each(|record| drop(self.run.step(record.at, &record.event))),
+            News::Replaced(records) => {
                 let run = session::rebuild(&self.place.paths, &records)?;
                 self.run = run.ok_or_else(|| control::no_run(&self.place))?;
             }
         }
-        (self.seen, self.bytes) = (records.len(), bytes);
+        self.bytes = bytes;
         Ok(())
     }
 

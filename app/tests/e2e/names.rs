@@ -40,6 +40,24 @@ fn a_feature_that_is_not_there_is_answered_with_those_that_are() {
 }
 
 #[test]
+fn a_mistyped_name_leaves_no_feature_behind() {
+    let repo = Repo::new();
+    repo.run(&["run", "typo"]).code(6).says("typo has no task graph");
+    assert!(!repo.exists(".git/mahabharatha/typo") && !repo.exists(".gsd/specs/typo"));
+    assert_eq!(repo.run(&["list", "--json"]).code(0).json()["features"], json!([]));
+}
+
+#[test]
+fn hints_name_the_feature_unless_it_is_the_current_one() {
+    let repo = two_features();
+    repo.write(".gsd/.current-feature", "login\n");
+    repo.run(&["run", "search"]).code(3).says("`mahabharatha -f search ");
+    repo.run(&["status", "search"]).code(0).says("`mahabharatha -f search retry FIND-1`");
+    repo.write(".gsd/.current-feature", "search\n");
+    repo.run(&["status", "search"]).code(0).says("`mahabharatha retry FIND-1`").does_not_say("-f search");
+}
+
+#[test]
 fn the_feature_is_an_argument_of_whatever_is_about_one() {
     let repo = two_features();
     repo.run(&["run", "search"]).code(3);

@@ -89,6 +89,18 @@ fn merged_work_gets_a_follow_up_task() {
 }
 
 #[test]
+fn a_follow_up_may_change_what_its_task_was_granted() {
+    let repo = Repo::new();
+    repo.config("agent: command\nownership: { amend: auto }\n");
+    let script = "echo a > a.txt; if [ $MAHABHARATHA_ATTEMPT = 1 ]; then echo 'NEEDS: types.rs — why'; exit 3; fi; echo t > types.rs";
+    repo.graph("x", &[task("A", 1, "a.txt", script)]);
+    repo.run(&["run"]).code(0);
+    repo.run(&["review", "--send-back", "A", "--comment", "again"]).code(0);
+    let graph: Value = serde_json::from_str(&repo.read(".gsd/specs/x/task-graph.json")).unwrap();
+    assert_eq!(graph["tasks"][1]["files"]["modify"], json!(["a.txt", "types.rs"]));
+}
+
+#[test]
 fn a_follow_up_waits_for_the_run_that_goes_on() {
     let repo = Repo::new();
     let held = task("B", 2, "b.txt", &format!("{HELD} touch b.txt"));

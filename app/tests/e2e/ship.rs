@@ -430,7 +430,11 @@ fn graph(repo: &Repo) -> Vec<Value> {
 fn a_red_check_becomes_a_task_that_is_done_and_pushed() {
     let (repo, remote) = watched("echo fixed >> a.txt");
     remote.answer("pr-checks", FAILS);
-    remote.answer("run-view", "test\tRun tests\ta.txt:1: expected fixed\n");
+    let token = format!("{}_{}", "ghp", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+    remote.answer(
+        "run-view",
+        &format!("test\tRun tests\ta.txt:1: expected fixed\ntest\tRun tests\tlogin with {token}\n"),
+    );
     remote.ship(&repo, &["--watch", "--interval", "1"]).code(0).says("FOLLOW-001").says("Pull request 7 is merged");
     let tip = repo.git(&["rev-parse", "main"]);
     assert!(remote.refs(&repo).contains(&format!("refs/heads/feat/bye {tip}")));
@@ -439,7 +443,9 @@ fn a_red_check_becomes_a_task_that_is_done_and_pushed() {
     let [_, _, task] = &graph(&repo)[..] else { panic!() };
     assert_eq!(task["files"]["modify"], json!(["a.txt"]));
     assert!(task["follow_up"].as_str().unwrap().starts_with("check test on "), "{task}");
-    assert!(repo.read(".gsd/specs/bye/prompt.FOLLOW-001").contains("a.txt:1: expected fixed"));
+    let prompt = repo.read(".gsd/specs/bye/prompt.FOLLOW-001");
+    assert!(prompt.contains("a.txt:1: expected fixed") && prompt.contains("login with"), "{prompt}");
+    assert!(!prompt.contains(&token) && !task.to_string().contains(&token), "{prompt}");
     let log = remote.calls().into_iter().find(|call| call[..2] == ["run", "view"]).unwrap();
     assert_eq!(log.join(" "), "run view --repo github.com/o/r --job 42 --log-failed");
     assert_eq!(repo.status()["status"], "completed");

@@ -206,6 +206,22 @@ fn a_free_file_is_granted_by_the_run_if_the_configuration_says_so() {
 }
 
 #[test]
+fn what_the_files_of_the_base_forbid_is_not_granted_by_the_run() {
+    let repo = Repo::new();
+    std::os::unix::fs::symlink("real.rs", repo.join("types.rs")).unwrap();
+    repo.write("dir/file", "");
+    repo.commit("a link and a directory");
+    repo.config("agent: command\nretry: { max_attempts: 1 }\nownership: { amend: auto }\n");
+    let asks = |id: &str, path: &str| task(id, 1, id, &format!("echo 'NEEDS: {path} — why'; exit 3"));
+    repo.graph("x", &[asks("A", "types.rs"), asks("B", "dir"), asks("C", "dir/file/below"), asks("D", "Dir/file")]);
+    repo.run(&["run"]).code(3).says("types.rs is a symlink");
+    for id in ["A", "B", "C", "D"] {
+        let task = repo.task(id);
+        assert_eq!((&task["status"], &task["granted"]), (&json!("blocked"), &Value::Null), "{id}");
+    }
+}
+
+#[test]
 fn an_agent_cannot_ask_forever_nor_for_what_is_not_to_be_had() {
     let repo = Repo::new();
     repo.config("agent: command\nretry: { max_attempts: 1 }\nownership: { amend: auto }\n");

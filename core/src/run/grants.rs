@@ -89,16 +89,17 @@ impl Run {
         self.graph = Arc::new(TaskGraph::clone(&self.graph).with_grants(added));
     }
 
-    /// Meets what the agent of a blocked task asks for, if the policy allows it. Returns whether the task can go on. Tells
-    /// the tasks whose files it asks for.
-    pub(super) fn meet_needs(&mut self, task: usize, words: &str) -> bool {
+    /// Meets what the agent of a blocked task asks for, if the policy and the files of the base allow it. Returns whether
+    /// the task can go on. Tells the tasks whose files it asks for.
+    pub(super) fn meet_needs(&mut self, task: usize, words: &str, base_allows: bool) -> bool {
         let needs = needs_in(words);
         for need in &needs {
             self.tell_owner(task, need);
         }
         let id = &self.graph.tasks()[task].id;
         let granted = self.grants.iter().filter(|grant| grant.auto && grant.task == *id).count();
-        if needs.is_empty() || self.policy.amend == Amend::Ask || granted + needs.len() > MAX_AUTO_GRANTS {
+        let is_allowed = base_allows && self.policy.amend != Amend::Ask;
+        if needs.is_empty() || !is_allowed || granted + needs.len() > MAX_AUTO_GRANTS {
             return false;
         }
         let unowned = |need: &Need| {

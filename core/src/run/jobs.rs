@@ -337,7 +337,7 @@ impl Run {
                 }
                 let escalated = matches!(report.end, JobEnd::Escalated { .. });
                 let why = if escalated { format!("a person must decide: {reason}") } else { reason.clone() };
-                if self.meet_needs(index, reason) {
+                if self.meet_needs(index, reason, report.ungrantable.is_empty()) {
                     self.requeue(index);
                 } else {
                     self.block(now, index, &why);

@@ -7,7 +7,7 @@ use super::Stamp;
 use crate::excerpt::{key_line, summary};
 use crate::ids::{Level, TaskId};
 use crate::names::{argument_list, shell_word};
-use crate::run::event::{Candidate, GateFailure, Obstacle};
+use crate::run::event::{Candidate, GateFailure, Obstacle, SETUP};
 use crate::run::{End, LevelFailure, LevelStatus, Run, TaskState, TaskStatus};
 
 /// Names the run as a whole in a blocker.
@@ -192,6 +192,10 @@ fn stopped_run(run: &Run, end: &End) -> Option<Blocker> {
             "change that, in .mahabharatha/config.yaml where it is a setting, then `mahabharatha run` goes on",
         ),
         End::Failed { why } => ("failed", summary(why), "fix the cause, then `mahabharatha run` goes on"),
+        // What else keeps every worker from starting, such as a missing container engine.
+        End::SetupFailed { why } if !why.starts_with(SETUP) => {
+            ("failed", summary(why), "fix the cause, then `mahabharatha run` goes on; no attempt was used up")
+        }
         End::SetupFailed { why } => (
             "setup",
             summary(why),

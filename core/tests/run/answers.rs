@@ -6,6 +6,7 @@ use mahabharatha_core::run::event::{
     Candidate, Command, Event, Intent, JobEnd, JobReport, Obstacle, Policy, TaskCommit,
 };
 use mahabharatha_core::run::{Effect, EffectId, End};
+use mahabharatha_core::view::RunView;
 
 use super::story::{Story, graph, id, oid};
 
@@ -144,4 +145,17 @@ fn only_the_tree_that_was_approved_lands() {
         story.run.awaiting_approval().map(|(level, candidate)| (level, &candidate.tree)),
         Some((Level(1), &oid('3')))
     );
+}
+
+#[test]
+fn only_a_setup_that_failed_is_called_one() {
+    for (why, kind) in
+        [("worktrees.setup failed with code 1: no network", "setup"), ("no container engine answers", "failed")]
+    {
+        let mut story = Story::of(&[("A", 1)]);
+        story.ends(JobEnd::SetupFailed { why: why.to_string() });
+        let blockers = RunView::of(&story.run).blockers.0;
+        let [blocker] = &blockers[..] else { panic!("{why}: {blockers:?}") };
+        assert_eq!((blocker.kind, blocker.resolution.contains("worktrees.setup")), (kind, kind == "setup"), "{why}");
+    }
 }

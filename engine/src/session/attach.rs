@@ -11,7 +11,7 @@ use mahabharatha_core::view::RunView;
 use mahabharatha_sys::error::{Error, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::signals;
-use mahabharatha_sys::store::journal::Journal;
+use mahabharatha_sys::store::journal::{self, News};
 use mahabharatha_sys::store::watch;
 use mahabharatha_sys::ui::Ui;
 
@@ -67,6 +67,7 @@ pub fn follow(place: &Place, ui: &Arc<Ui>, streams: bool) -> Result<Followed> {
 struct Follower<'a> {
     place: &'a Place,
     run: Run,
+    journal: journal::Follower,
     /// Number of the journal's records that were shown.
     seen: usize,
     log_lines: LogLines,
@@ -76,20 +77,25 @@ struct Follower<'a> {
 
 impl Follower<'_> {
     fn start(place: &Place, display: Display) -> Result<Follower<'_>> {
-        let records = Journal::read(&place.paths.journal())?;
+        let (journal, records) = journal::Follower::start(&place.paths.journal())?;
         let run = super::rebuild(&place.paths, &records)?.ok_or_else(|| control::no_run(place))?;
         let stream = display.streams().then(|| {
             let (stream, first) = Stream::open(&run);
             display.event(first);
             stream
         });
-        Ok(Follower { place, log_lines: LogLines::of(&run), run, seen: records.len(), stream, display })
+        Ok(Follower { place, log_lines: LogLines::of(&run), run, journal, seen: records.len(), stream, display })
     }
 
     /// Shows what the journal has gained.
     fn read_on(&mut self) -> Result<()> {
-        let records = Journal::read(&self.place.paths.journal())?;
-        for record in records.get(self.seen..).unwrap_or_default() {
+        let records = match self.journal.read()? {
+            News::Records(new) => new,
+            // Put back after a program changed it, so that what was shown is in it.
+            News::Replaced(all) => all.into_iter().skip(self.seen).collect(),
+        };
+        self.seen += records.len();
+        for record in &records {
             self.run.step(record.at, &record.event);
             for line in self.log_lines.tell(&record.event, &self.run) {
                 self.display.line(line);
@@ -97,7 +103,6 @@ impl Follower<'_> {
             let events = self.stream.as_mut().map(|stream| stream.lines(&record.event, &self.run));
             events.into_iter().flatten().for_each(|event| self.display.event(event));
         }
-        self.seen = self.seen.max(records.len());
         let view = files::view(&self.place.paths, &self.run).unwrap_or_else(|_| RunView::of(&self.run));
         self.display.update(view);
         let now = Time(Timestamp::now().as_millisecond());

@@ -122,7 +122,7 @@ fn follow_up_of(run: &Run, task: &TaskId, comment: &str) -> FollowUp {
         source: format!("review of {task}: {}", one_line(comment)),
         title: format!("Follow-up of {task}: {}", summary(comment)),
         action: comment.to_owned(),
-        files: [owned.create, owned.modify].concat(),
+        files: [owned.create, owned.modify, run.granted_to(task).collect()].concat(),
     }
 }
 

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use super::{GitHub, Shipment};
 use crate::session::control;
 use crate::session::follow_up::{self, FollowUp};
+use crate::worker::redactor;
 
 /// Longest log or comment in a task.
 const MAX_TEXT_CHARS: usize = 12_000;
@@ -116,7 +117,7 @@ fn checks(
             continue;
         }
         let log = github.failed_log(&link)?;
-        let text = bound_text(&clean(&with_key_lines(&log)), MAX_TEXT_CHARS);
+        let text = bound_text(&clean(&with_key_lines(&redactor(&[]).redacted(&log))), MAX_TEXT_CHARS);
         found.push((source, fit(&format!("Make the check {name} pass"), MAX_TITLE_COLUMNS), text));
     }
     Ok(found)

@@ -357,7 +357,7 @@ impl<'a> Attempt<'a> {
             return Ok(Err(JobEnd::Failed { cause: FailCause::Secrets, feedback, strays: Vec::new() }));
         }
         progress::begin_verification(spec);
-        let verdict = verify::verify(spec, self.job_dir, self.cancel, self.log)?;
+        let verdict = verify::verify(spec, self.job_dir, self.cancel, self.log, &scan.contents)?;
         // The verification ran code that the agent wrote, so restore again before git runs.
         let planted = guard.restore(&private_git(spec)?, self.job_dir)?;
         match verdict {

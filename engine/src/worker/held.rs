@@ -14,6 +14,7 @@ use super::attempt::{AgentEnd, Attempt};
 use super::guard::Guard;
 use super::job_spec::JobSpec;
 use super::log::Log;
+use super::secrets::Contents;
 use super::start::{self, Pristine, private_git};
 use super::verify::{self, Verdict};
 use super::watch::CancelSignal;
@@ -100,13 +101,15 @@ pub fn check(job_dir: &Path, ports: Vec<u16>) -> Result<Check> {
             secrets: Vec::new(),
             verification: None,
         };
+        let mut committed = Contents::default();
         if check.passed() {
             ownership::stage(&git, &spec.worktree, &changes.owned)?;
             let scan = secrets::scan(&git, &spec.job.base, &git.write_tree()?, &spec.allowed_secrets)?;
             check.secrets = scan.findings.iter().map(ToString::to_string).collect();
+            committed = scan.contents;
         }
         if check.passed() {
-            check.verification = match verify::verify(&spec, job_dir, attempt.cancel, attempt.log)? {
+            check.verification = match verify::verify(&spec, job_dir, attempt.cancel, attempt.log, &committed)? {
                 Verdict::Passed(_) => None,
                 Verdict::Failed { feedback, denial, .. } => {
                     Some(denial.into_iter().fold(feedback, |text, denial| format!("{text}\n{denial}")))

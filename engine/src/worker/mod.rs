@@ -28,6 +28,7 @@ mod setup;
 mod snapshot;
 mod start;
 pub mod subagents;
+mod sweep;
 pub mod trial;
 mod verify;
 mod warmup;

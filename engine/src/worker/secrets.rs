@@ -1,10 +1,12 @@
 //! Scans what a commit would add for secrets.
 
+use std::collections::BTreeMap;
+
 use mahabharatha_core::excerpt::few;
 use mahabharatha_core::ids::Oid;
 use mahabharatha_core::secrets::{self, ALLOW_COMMENT, Allowed, Finding, Suppression};
 use mahabharatha_sys::error::Result;
-use mahabharatha_sys::git::{Change, Git};
+use mahabharatha_sys::git::{Change, Git, RepoPath};
 
 /// Maximum size of a scanned file. Larger ones are rarely written by hand; they are reported as skipped.
 const MAX_FILE_BYTES: u64 = 4 << 20;
@@ -20,7 +22,12 @@ pub struct SecretScan {
     pub suppressions: Vec<Suppression>,
     /// Files that are too large to be scanned.
     pub skipped: Vec<String>,
+    /// Mode and content of the files that the commit adds or changes, if all of them are small.
+    pub contents: Contents,
 }
+
+/// Mode and content of files by their path.
+pub type Contents = BTreeMap<RepoPath, (u32, Vec<u8>)>;
 
 /// A changed file with the objects before and after, and their size.
 struct Candidate {
@@ -34,6 +41,12 @@ struct Candidate {
 pub fn scan(git: &Git, base: &Oid, tree: &Oid, allowed: &[Allowed]) -> Result<SecretScan> {
     let changes: Vec<Change> = git.diff_tree(base, tree)?.into_iter().filter(is_file).collect();
     let mut scan = SecretScan::default();
+    let oids: Vec<&Oid> = changes.iter().flat_map(|change| change.new.iter().chain(&change.old)).collect();
+    // One call is enough unless there is much to read.
+    if let Some(contents) = git.read_blobs_within(&oids, MAX_FILE_BYTES as usize)? {
+        scan_contents(changes, contents, allowed, &mut scan);
+        return Ok(scan);
+    }
     let (mut batch, mut bytes) = (Vec::new(), 0);
     for candidate in candidates(git, changes, &mut scan.skipped)? {
         bytes += candidate.bytes;
@@ -45,6 +58,17 @@ pub fn scan(git: &Git, base: &Oid, tree: &Oid, allowed: &[Allowed]) -> Result<Se
     }
     scan_batch(git, &batch, allowed, &mut scan)?;
     Ok(scan)
+}
+
+/// Scans files with contents that were read at once, each followed by what it was before.
+fn scan_contents(changes: Vec<Change>, contents: Vec<Vec<u8>>, allowed: &[Allowed], scan: &mut SecretScan) {
+    let mut contents = contents.into_iter();
+    for Change { path, old, new_mode, .. } in changes {
+        let new = contents.next().unwrap_or_default();
+        let old = old.and_then(|_| contents.next()).unwrap_or_default();
+        scan_file(&path.to_string(), &old, &new, allowed, scan);
+        scan.contents.insert(path, (new_mode, new));
+    }
 }
 
 fn is_file(change: &Change) -> bool {
@@ -80,15 +104,18 @@ fn scan_batch(git: &Git, batch: &[Candidate], allowed: &[Allowed], scan: &mut Se
     for file in batch {
         let new = contents.next().unwrap_or_default();
         let old = file.old.as_ref().and_then(|_| contents.next()).unwrap_or_default();
-        if new.iter().take(BINARY_PROBE_BYTES).any(|&byte| byte == 0) {
-            continue;
-        }
-        let (old, new) = (String::from_utf8_lossy(&old), String::from_utf8_lossy(&new));
-        let found = secrets::scan(&file.path, &old, &new, allowed);
-        scan.findings.extend(found.findings);
-        scan.suppressions.extend(found.suppressions);
+        scan_file(&file.path, &old, &new, allowed, scan);
     }
     Ok(())
+}
+
+fn scan_file(path: &str, old: &[u8], new: &[u8], allowed: &[Allowed], scan: &mut SecretScan) {
+    if new.iter().take(BINARY_PROBE_BYTES).any(|&byte| byte == 0) {
+        return;
+    }
+    let found = secrets::scan(path, &String::from_utf8_lossy(old), &String::from_utf8_lossy(new), allowed);
+    scan.findings.extend(found.findings);
+    scan.suppressions.extend(found.suppressions);
 }
 
 /// Tells the agent what was found, and what to do about it.

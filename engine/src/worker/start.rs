@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use mahabharatha_core::config::Isolation;
 use mahabharatha_core::ids::{Attempt, Oid, TaskId, WorkerId};
 use mahabharatha_core::run::effect::Job;
 use mahabharatha_sys::bounded::{self, INDEX_BYTES, LARGE_FILE_BYTES};
@@ -19,7 +20,7 @@ use super::guard::{Guard, Snapshot};
 use super::job_spec::{JobSpec, slot_file, slots_dir};
 use super::setup::{self, Place};
 use super::wip::{self, Saved, WipRef};
-use super::{files, include, ownership, trial};
+use super::{files, include, ownership, sweep, trial};
 use crate::provision;
 
 /// Files that belong in a worktree's git directory; others are from an unfinished git operation and are removed.
@@ -172,6 +173,7 @@ pub fn save_leftovers(feature_dir: &Path) -> Result<()> {
         let job_dir = feature_dir.join("jobs").join(format!("{task}.{attempt}"));
         let Ok(spec) = JobSpec::read(&job_dir) else { continue };
         if spec.slot_file("json") == entry.path() {
+            remove_locks(&spec)?;
             write_worktree_git_files(&spec, &job_dir.join("quarantine"))?;
             save_leftover(&spec, &job_dir)?;
         }
@@ -246,13 +248,10 @@ fn set_aside(spec: &JobSpec, name: &str) -> Result<String> {
 }
 
 pub fn reset(spec: &JobSpec, git: &Git, index: &Path) -> Result<()> {
-    let try_once = || -> Result<()> {
-        git.run(["read-tree", "--reset", "-u", spec.job.base.as_str()])?;
-        // Removing an ignore file can reveal more untracked files.
-        while git.run(["clean", "-ffd"])?.bytes.windows(10).any(|name| name == b".gitignore") {}
-        Ok(())
-    };
-    if try_once().is_ok() {
+    // Without a sandbox an agent can have written the index, and git believes what an index says of whole directories.
+    let is_ours = spec.confinement.isolation != Isolation::Off && index.exists();
+    let swept = || sweep::sweep(git, &spec.worktree, &spec.job.base).is_ok_and(|is_clean| is_clean);
+    if (is_ours && swept()) || set_to_base(spec, git).is_ok() {
         return Ok(());
     }
     // An unreadable index, missing permissions, a directory in place of a file: start from an empty worktree.
@@ -261,10 +260,17 @@ pub fn reset(spec: &JobSpec, git: &Git, index: &Path) -> Result<()> {
     provision::forget(&setup::record(spec))?;
     provision::forget(&setup::warm_record(spec))?;
     files::wipe(&spec.worktree)?;
-    try_once().map_err(|error| {
+    set_to_base(spec, git).map_err(|error| {
         let text = format!("{} cannot be set to {}: {error}", spec.worktree.display(), spec.job.base.short());
         Error::new(Kind::Failed, text)
     })
+}
+
+fn set_to_base(spec: &JobSpec, git: &Git) -> Result<()> {
+    git.run(["read-tree", "--reset", "-u", spec.job.base.as_str()])?;
+    // Removing an ignore file can reveal more untracked files.
+    while git.run(["clean", "-ffd"])?.bytes.windows(10).any(|name| name == b".gitignore") {}
+    Ok(())
 }
 
 fn set_branch(spec: &JobSpec) -> Result<()> {

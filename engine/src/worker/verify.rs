@@ -7,13 +7,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mahabharatha_core::excerpt::failure_report;
+use mahabharatha_core::graph::OwnedPath;
+use mahabharatha_sys::bounded;
 use mahabharatha_sys::error::{Error, Kind, Result};
-use mahabharatha_sys::git::Found;
+use mahabharatha_sys::git::{Found, RepoPath};
 use mahabharatha_sys::proc::{self, Cmd, Ended, bounded_text};
 
 use super::job_spec::JobSpec;
 use super::log::Log;
 use super::sandbox::{self, GitLink};
+use super::secrets::Contents;
 use super::start::{Pristine, private_git};
 use super::watch::CancelSignal;
 use super::{files, ownership};
@@ -34,13 +37,22 @@ pub enum Verdict {
     Cancelled,
 }
 
-/// Runs the verification. The slot's scratch index must hold the tree that would be committed.
-pub fn verify(spec: &JobSpec, job_dir: &Path, cancel: &CancelSignal, log: &Log) -> Result<Verdict> {
+/// Runs the verification. The slot's scratch index must hold the tree that would be committed, of whose files `committed`
+/// has contents.
+pub fn verify(
+    spec: &JobSpec,
+    job_dir: &Path,
+    cancel: &CancelSignal,
+    log: &Log,
+    committed: &Contents,
+) -> Result<Verdict> {
     let command = spec.task.verification.command.trim();
     if command.is_empty() {
         log.info("verification", "there is no verification command");
         return Ok(Verdict::Passed(None));
     }
+    // Where git converts files, their bytes are not those of the commit.
+    let are_plain = are_as_committed(spec, committed);
     let before = snapshot(spec);
     let staged = Pristine::read(&spec.slot_file("scratch"))?;
     let (mut ended, mut denial) = run(spec, job_dir, cancel, log)?;
@@ -52,7 +64,7 @@ pub fn verify(spec: &JobSpec, job_dir: &Path, cancel: &CancelSignal, log: &Log) 
     if ended.cancelled {
         return Ok(Verdict::Cancelled);
     }
-    if ended.success() && !is_as_staged(spec, &staged)? {
+    if ended.success() && !(are_plain && are_as_committed(spec, committed)) && !is_as_staged(spec, &staged)? {
         let feedback = "The task's files changed while they were verified: what passed is not what would be committed.";
         return Ok(Verdict::Failed { feedback: feedback.to_owned(), denial: None, timed_out: false });
     }
@@ -111,6 +123,22 @@ fn snapshot(spec: &JobSpec) -> BTreeMap<PathBuf, (u64, u64, u32, i64, i64)> {
         }
     }
     files
+}
+
+/// Tells whether all that the task owns are files with exactly the bytes that would be committed. If not, git can tell
+/// whether it amounts to the same.
+fn are_as_committed(spec: &JobSpec, committed: &Contents) -> bool {
+    let is_same = |owned: &OwnedPath| {
+        let (path, place) = (Path::new(&owned.path), spec.worktree.join(&owned.path));
+        let Some((mode, bytes)) = committed.get(&RepoPath::from(owned.path.as_str())) else { return false };
+        let Ok(found) = fs::symlink_metadata(&place) else { return false };
+        !owned.directory
+            && found.is_file()
+            && (found.mode() & 0o100 != 0) == (mode & 0o100 != 0)
+            && files::link_on_the_way(&spec.worktree, path).is_none()
+            && bounded::read(&place, bytes.len() as u64).is_ok_and(|read| read == *bytes)
+    };
+    !spec.owned.is_empty() && spec.owned.iter().all(is_same)
 }
 
 /// Tells whether the owned files have the contents that were hashed into the index. Reads them all: a process that

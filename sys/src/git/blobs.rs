@@ -2,7 +2,7 @@
 
 use mahabharatha_core::ids::Oid;
 
-use super::{Call, Git, Result};
+use super::{Call, Git, MAX_OUTPUT_BYTES, Result};
 
 impl Git {
     /// Returns the object name of these bytes as a blob, without writing the blob.
@@ -23,11 +23,19 @@ impl Git {
 
     /// Returns the content of each blob, in the order given.
     pub fn read_blobs(&self, blobs: &[&Oid]) -> Result<Vec<Vec<u8>>> {
+        let read = self.read_blobs_within(blobs, MAX_OUTPUT_BYTES)?;
+        read.ok_or_else(|| Call::new(["cat-file", "--batch"]).unexpected("too much output"))
+    }
+
+    /// Like `read_blobs`; `None` if the contents are larger than about `limit` bytes together.
+    pub fn read_blobs_within(&self, blobs: &[&Oid], limit: usize) -> Result<Option<Vec<Vec<u8>>>> {
         if blobs.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Some(Vec::new()));
         }
         let input: String = blobs.iter().map(|oid| format!("{oid}\n")).collect();
-        let output = self.call(Call::new(["cat-file", "--batch"]).input(input))?;
+        let Some(output) = self.call_within(Call::new(["cat-file", "--batch"]).input(input), limit)? else {
+            return Ok(None);
+        };
         let mut rest = &output.bytes[..];
         let mut contents = Vec::new();
         for _ in blobs {
@@ -41,6 +49,6 @@ impl Git {
             contents.push(content);
             rest = after;
         }
-        Ok(contents)
+        Ok(Some(contents))
     }
 }

@@ -17,6 +17,7 @@ mod patch;
 mod path;
 mod private_copy;
 mod push;
+mod ref_files;
 mod refs;
 mod rehash;
 mod status;
@@ -167,11 +168,17 @@ impl Git {
         call.finish(ended)
     }
 
+    /// Like `call`; `None` if the output is longer than `limit` bytes.
+    fn call_within(&self, call: Call, limit: usize) -> Result<Option<Output>> {
+        let ended = start(self.command(&call)?.keep(limit, 0), &call);
+        if matches!(&ended, Ok(ended) if ended.success() && ended.truncated) {
+            return Ok(None);
+        }
+        call.finish(ended).map(Some)
+    }
+
     fn execute(&self, call: &Call) -> Result<std::io::Result<Ended>> {
-        Ok(self.command(call)?.spawn().and_then(|running| {
-            crash::point(|| format!("git {}", call.subcommand().display()));
-            running.wait()
-        }))
+        Ok(start(self.command(call)?, call))
     }
 
     /// Runs a git command for which exit code 1 means "no"; returns `None` then.
@@ -229,6 +236,13 @@ impl Git {
         }
         Ok(cmd.args(&call.args).keep(MAX_OUTPUT_BYTES, 0))
     }
+}
+
+/// Runs the command of a git call.
+fn start(command: Cmd, call: &Call) -> std::io::Result<Ended> {
+    let running = command.spawn()?;
+    crash::point(|| format!("git {}", call.subcommand().display()));
+    running.wait()
 }
 
 /// Arguments, environment and input of one git call.

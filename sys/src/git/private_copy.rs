@@ -89,11 +89,17 @@ impl Git {
 
     /// Returns the refs that programs inside see: branches, tags and remotes, of our own branches only the one of HEAD.
     fn packed_refs(&self, copy: &PrivateCopy<'_>) -> Result<Vec<u8>> {
-        let format = "--format=%(objectname) %(refname)%(if)%(*objectname)%(then)%0a^%(*objectname)%(end)";
-        let names = ["refs/heads", "refs/remotes", "refs/tags"];
-        let output = self.call(Call::new(["for-each-ref", "--sort=refname", format].into_iter().chain(names)))?;
+        let dirs = ["refs/heads", "refs/remotes", "refs/tags"];
+        let text = match self.refs_in_files(&dirs) {
+            Some(refs) => refs.iter().map(|(name, found)| found.line(name)).collect(),
+            None => {
+                let format = "--format=%(objectname) %(refname)%(if)%(*objectname)%(then)%0a^%(*objectname)%(end)";
+                let output =
+                    self.call(Call::new(["for-each-ref", "--sort=refname", format].into_iter().chain(dirs)))?;
+                String::from_utf8_lossy(&output.bytes).into_owned()
+            }
+        };
         let own = |line: &str| copy.branch.is_some_and(|branch| line.ends_with(&format!(" {branch}")));
-        let text = String::from_utf8_lossy(&output.bytes);
         let lines = text.lines().filter(|line| !line.contains(" refs/heads/mahabharatha/") || own(line));
         // Other programs than git rely on this header.
         let mut refs = String::from("# pack-refs with: peeled fully-peeled sorted \n");

@@ -7,10 +7,9 @@ use std::time::Duration;
 use mahabharatha_core::ids::Oid;
 
 use super::{Call, Git, GitError, Identity, Output, RepoPath, Result};
-use crate::bounded::{self, SMALL_FILE_BYTES};
 
 /// Start of the file of a symbolic ref.
-const SYMBOLIC: &str = "ref: ";
+pub(super) const SYMBOLIC: &str = "ref: ";
 /// Longest chain of symbolic refs, as git limits it.
 const MAX_ALIASES: usize = 5;
 /// What HEAD names where refs are not kept in files.
@@ -87,13 +86,6 @@ impl Git {
         is_link || self.read_loose(name).is_some_and(|text| text.starts_with(SYMBOLIC))
     }
 
-    fn read_loose(&self, name: &str) -> Option<String> {
-        let path = self.git_dir.join(name);
-        let is_file = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
-        let text = is_file.then(|| bounded::read_to_string(&path, SMALL_FILE_BYTES));
-        Some(text?.ok()?.trim_end_matches('\n').to_owned())
-    }
-
     /// Returns the full ref name of the branch that HEAD is on; `None` if HEAD is detached.
     pub fn head_branch(&self) -> Result<Option<String>> {
         match self.read_loose("HEAD").as_deref().and_then(|text| text.strip_prefix(SYMBOLIC)) {
@@ -164,6 +156,9 @@ impl Git {
                 }
             };
             input.extend_from_slice(line.as_bytes());
+        }
+        if self.set_in_file(changes) {
+            return Ok(());
         }
         let identity = Identity::default();
         let call =

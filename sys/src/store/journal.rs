@@ -1,6 +1,7 @@
 //! The journal of a run: every event exactly once, in order, on disk before it is acted on.
 
 mod copy;
+mod follow;
 mod read;
 mod repair;
 
@@ -14,6 +15,7 @@ use mahabharatha_core::run::event::Event;
 use serde::{Deserialize, Serialize};
 
 use self::copy::PrivateCopy;
+pub use self::follow::{Follower, News};
 use self::read::{foreign, read_all};
 pub use self::repair::{Examined, Health, Repair, Repaired, examine};
 use super::atomic::write_atomic;

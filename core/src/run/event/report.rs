@@ -41,6 +41,9 @@ pub struct JobReport {
     /// What looks like a secret in the commit and was allowed with a reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suppressed_secrets: Vec<Suppression>,
+    /// Files that the agent asks for and no task can own as the files of the base are, each with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ungrantable: Vec<String>,
 }
 
 impl JobReport {
@@ -60,6 +63,7 @@ impl JobReport {
             hint: None,
             decisions: Vec::new(),
             suppressed_secrets: Vec::new(),
+            ungrantable: Vec::new(),
         }
     }
 

@@ -6,9 +6,11 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, SystemTime};
 
 use mahabharatha_core::cost::Cost;
+use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::effect::{Job, Performer, Purpose};
 use mahabharatha_core::run::event::{Event, FailCause, JobEnd, JobReport};
+use mahabharatha_core::run::needs::needs_in;
 use mahabharatha_sys::proc::{Ended, Exit};
 use mahabharatha_sys::store::atomic::write_atomic;
 use mahabharatha_sys::store::disk::lack_of_space;
@@ -16,6 +18,7 @@ use mahabharatha_sys::store::locks::JobLock;
 
 use super::survivors::{end_orphans_of, read_identity};
 use crate::host::Context;
+use crate::specs;
 use crate::worker::{self, FENCE, JobSpec, Progress, result_ref, subagents};
 
 /// Lifetime assumed for a worker whose end this process did not watch, so that it does not count as one that died at
@@ -104,7 +107,25 @@ pub(super) fn conclude(context: &Context, job: &Job, events: &Sender<Event>, mut
         report.model = agent.model(&task).map(str::to_owned);
         report.agent = Some(agent.name).filter(|name| !name.is_empty());
     }
+    report.ungrantable = ungrantable(context, job, &report.end);
+    report.warnings.extend(report.ungrantable.iter().map(|why| format!("cannot be granted: {why}")));
     send_end(events, lack, ended(job, report));
+}
+
+/// Returns why files that the agent asks for cannot be granted to any task, as the files of the base are.
+fn ungrantable(context: &Context, job: &Job, end: &JobEnd) -> Vec<String> {
+    let (JobEnd::Blocked { reason } | JobEnd::Escalated { reason }) = end else { return Vec::new() };
+    let needs = needs_in(reason);
+    if needs.is_empty() {
+        return Vec::new();
+    }
+    match specs::start_tree(&context.repository, &job.base) {
+        Ok(found) => {
+            let paths = needs.iter().filter_map(|need| OwnedPath::read(&need.path).ok());
+            paths.filter_map(|path| found.cannot_grant(&path)).collect()
+        }
+        Err(error) => vec![error.to_string()],
+    }
 }
 
 /// Returns how a worker without a result ended. A cancelled one did not die by itself and uses up no retry.

@@ -10,7 +10,7 @@ use mahabharatha_sys::ui::{clean, one_line};
 use super::super::debug::{BlockerState, Findings};
 use super::super::text::{gate_logs, headline};
 use super::{Hypothesis, run_again, words};
-use crate::provision;
+use crate::provision::{self, SETUP};
 
 const MAX_EVIDENCE: usize = 6;
 
@@ -41,7 +41,7 @@ fn about_blocker(findings: &Findings, run: &Run, blocker: &BlockerState) -> Hypo
             [failure, ..] => about_gate(run, failure, "red_base", &known),
             [] => plain("red_base"),
         },
-        (None, Some(End::SetupFailed { why })) if blocker.what == "run" => {
+        (None, Some(End::SetupFailed { why })) if blocker.what == "run" && why.starts_with(SETUP) => {
             let evidence = key_lines(why, MAX_EVIDENCE).0.iter().map(|line| clean(line)).collect();
             let command = provision::way_to_try(why).unwrap_or_else(|| run_again(feature));
             known("setup_failed", evidence, command)

@@ -1,7 +1,7 @@
 //! Reads a journal up to its first invalid record, and reports what is wrong there.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind};
+use std::io::{BufRead, BufReader, ErrorKind, Seek, SeekFrom};
 use std::path::Path;
 
 use mahabharatha_core::ids::{Feature, Time};
@@ -91,13 +91,30 @@ pub(super) fn read_all(file: &File, path: &Path) -> Result<Content> {
         }
     }
     content.length = lines.end;
+    read_records(&mut lines, 0, &mut content)?;
+    Ok(content)
+}
+
+/// Reads the records after the first `records`, which end at the byte `length`.
+pub(super) fn read_more(file: &File, path: &Path, records: u64, length: u64) -> Result<Content> {
+    let mut content = Content { feature: None, records: Vec::new(), length, torn: Vec::new(), problem: None };
+    let mut reader = BufReader::new(file);
+    reader.seek(SeekFrom::Start(length)).map_err(io("read", path))?;
+    // The header is a line too.
+    let mut lines = Lines { reader, path, number: records + 1, start: length, end: length };
+    read_records(&mut lines, records, &mut content)?;
+    Ok(content)
+}
+
+/// Reads records up to the first problem, the first of which follows the one with the number `after`.
+fn read_records(lines: &mut Lines<'_>, after: u64, content: &mut Content) -> Result<()> {
     while let Some(bytes) = lines.next_line()? {
         let torn = !bytes.ends_with(b"\n") || (bytes.contains(&0) && lines.at_end()?);
         if torn {
             content.torn = bytes;
             break;
         }
-        match lines.record(&bytes, content.records.len() as u64 + 1) {
+        match lines.record(&bytes, after + content.records.len() as u64 + 1) {
             Ok(record) => content.records.push(record),
             Err(problem) => {
                 content.problem = Some(problem);
@@ -106,7 +123,7 @@ pub(super) fn read_all(file: &File, path: &Path) -> Result<Content> {
         }
         content.length = lines.end;
     }
-    Ok(content)
+    Ok(())
 }
 
 struct Lines<'a> {
