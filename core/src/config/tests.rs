@@ -195,10 +195,10 @@ cleanup: { on_completion: true, on_completion: false }
     line 13, column 20: retry.strategy must be `exponential` or `linear` or `fixed`, found "quadratic"
     line 13, column 45: retry.base_seconds must be a number of seconds from 0 to 86400, found ".inf"
     line 13, column 65: retry.max_attempts must be a whole number from 1 to 100, found 2.5
-    line 14, column 8: agent must be one of agents (bare, claude, cmd, command, hard, mine, odd), found "nobody"
+    line 14, column 8: agent must be one of agents (aider, bare, claude, cmd, codex, command, copilot, gemini, gemini-acp, hard, mine, odd, opencode, opencode-acp, pi, qwen), found "nobody"
     line 16, column 35: agents.mine.command must be a program and its arguments, found an empty list
     line 17, column 9: agents.bare.kind is missing
-    line 18, column 16: agents.odd.kind must be `claude` or `command`, found "robot"
+    line 18, column 16: agents.odd.kind must be one of aider, claude, codex, command, copilot, gemini, gemini-acp, opencode, opencode-acp, pi, qwen, found "robot"
     line 18, column 30: agents.odd.model must be a non-empty text, found an empty list
     line 19, column 32: agents.cmd.model must be left out for kind `command`, whose command names the model, found "opus"
     line 19, column 46: agents.cmd.effort must be left out for kind `command`, whose command names the model, found "low"
@@ -241,7 +241,7 @@ fn messages_are_short_and_harmless_to_a_terminal() {
     insta::assert_snapshot!(problems(&yaml).join("\n"), @r#"
     line 1, column 1: unknown key �[31m; known keys here: agents, project, run, workers, launcher, resources, quality_gates, gates, ports, retry, plugins, agent, env, merge, budget, ownership, claude_tasks, cleanup, logs, worktrees, security, sandbox, secrets, notify
     line 2, column 19: merge.prepare must be text without a NUL character, found "a�b"
-    line 3, column 8: agent must be one of agents (claude, command), found "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
+    line 3, column 8: agent must be one of agents (aider, claude, codex, command, copilot, gemini, gemini-acp, opencode, opencode-acp, pi, qwen), found "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
     "#);
 }
 
