@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use super::decode::{minutes, variable_name};
 use super::read::{self, Table};
 use super::yaml;
-use crate::names::nearest;
 use crate::spec::{Effort, TaskSpec};
 
 /// The shipped profiles, in the form of `agents:` in the configuration.
@@ -238,20 +237,13 @@ fn takes_over_from_itself(agents: &BTreeMap<String, AgentConfig>, name: &str) ->
 
 /// Returns the profile that an agent extends: the one that `kind` names, else the one of its own name.
 fn base(t: &mut Table<'_>, name: &str, shipped: &BTreeMap<String, AgentConfig>) -> Option<AgentConfig> {
-    let (is_given, kind) = (t.contains("kind"), t.text("kind"));
-    if let Some(base) = shipped.get(kind.as_deref().unwrap_or(name)) {
-        return Some(base.clone());
+    let kinds: Vec<(&str, &AgentConfig)> = shipped.iter().map(|(name, agent)| (name.as_str(), agent)).collect();
+    let is_given = t.contains("kind");
+    let base = t.word("kind", &kinds).or_else(|| shipped.get(name).filter(|_| !is_given));
+    if base.is_none() && !is_given {
+        t.missing("kind");
     }
-    match kind {
-        None if !is_given => t.missing("kind"),
-        None => {}
-        Some(unknown) => {
-            let kinds: Vec<&str> = shipped.keys().map(String::as_str).collect();
-            let hint = nearest(&unknown, &kinds).map(|kind| format!("; did you mean `{kind}`?"));
-            t.reject("kind", &format!("one of {}{}", kinds.join(", "), hint.unwrap_or_default()));
-        }
-    }
-    None
+    base.cloned()
 }
 
 fn agent(t: &mut Table<'_>, mut agent: AgentConfig) -> AgentConfig {

@@ -198,7 +198,7 @@ cleanup: { on_completion: true, on_completion: false }
     line 14, column 8: agent must be one of agents (aider, bare, claude, cmd, codex, command, copilot, gemini, gemini-acp, hard, mine, odd, opencode, opencode-acp, pi, qwen), found "nobody"
     line 16, column 35: agents.mine.command must be a program and its arguments, found an empty list
     line 17, column 9: agents.bare.kind is missing
-    line 18, column 16: agents.odd.kind must be one of aider, claude, codex, command, copilot, gemini, gemini-acp, opencode, opencode-acp, pi, qwen, found "robot"
+    line 18, column 16: agents.odd.kind must be `aider` or `claude` or `codex` or `command` or `copilot` or `gemini` or `gemini-acp` or `opencode` or `opencode-acp` or `pi` or `qwen`, found "robot"
     line 18, column 30: agents.odd.model must be a non-empty text, found an empty list
     line 19, column 32: agents.cmd.model must be left out for kind `command`, whose command names the model, found "opus"
     line 19, column 46: agents.cmd.effort must be left out for kind `command`, whose command names the model, found "low"
