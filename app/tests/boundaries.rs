@@ -71,7 +71,7 @@ const MODULES: [(&str, Rules); 5] = [
             ("worker", &["agent", "confinement", "containers", "provision"]),
             ("launch", &["worker"]),
             ("claude", &["agent", "lease", "specs", "worker"]),
-            ("report", &["claude", "confinement", "provision"]),
+            ("report", &["agent", "claude", "confinement", "provision"]),
             (
                 "host",
                 &["agent", "confinement", "containers", "history", "launch", "lease", "provision", "report", "worker"],

@@ -6,7 +6,7 @@ mod space;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use mahabharatha_core::config::{AgentConfig, AgentKind, Config, Isolation};
+use mahabharatha_core::config::{AgentConfig, Config, Isolation};
 use mahabharatha_core::graph::{Rules, TaskGraph};
 use mahabharatha_core::run::event::{Event, SETUP};
 use mahabharatha_sys::container::Engine;
@@ -20,7 +20,7 @@ use mahabharatha_sys::store::locks::FeatureLock;
 use rustix::fs::StatVfs;
 use serde::Serialize;
 
-use crate::agent::{self, claude};
+use crate::agent;
 use crate::containers::{self, Containers, FoundImage};
 pub use space::WARM;
 
@@ -304,7 +304,7 @@ fn check_agents(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     let mut seen = BTreeSet::new();
     for task in ground.graph.tasks().iter().filter(|task| !task.spec.foreground) {
         let (name, agent) = agent::choose(ground.config, &task.spec, ground.agent)?;
-        let without_run = agent.kind == AgentKind::Command && agent.command.is_empty() && task.spec.run.is_none();
+        let without_run = agent.command.is_empty() && task.spec.run.is_none();
         if without_run {
             report.fail(
                 "agent",
@@ -404,36 +404,28 @@ pub fn check_default_agent(report: &mut Report, project: &Project, config: &Conf
 }
 
 fn check_agent(report: &mut Report, project: &Project, name: &str, agent: &AgentConfig, executes: bool) {
-    let why_not_started = if executes { None } else { chosen_by_repository(project, &agent.command) };
-    if agent.kind == AgentKind::Claude && why_not_started.is_none() {
-        let cwd = if executes { project.root() } else { Path::new("/") };
-        match claude::check(project.root(), cwd, &agent.command, &agent.env) {
-            Ok(client) => {
-                report.ok("agent", format!("{name}: {}", client.found));
-                if let Some(note) = client.note {
-                    report.warn("agent", format!("{name}: {}.", note.what), note.hint);
-                }
-            }
-            Err(trouble) => report.fail("agent", format!("{name}: {}.", trouble.what), trouble.hint),
-        }
-        return;
+    if agent.command.is_empty() {
+        return report.ok("agent", format!("{name} can be started"));
     }
-    let missing = agent.command.first().filter(|program| agent::find_program(project.root(), program).is_none());
-    match (missing, why_not_started) {
-        (None, Some(why)) if agent.kind == AgentKind::Claude => report.warn(
+    let why_not_started = if executes { None } else { chosen_by_repository(project, &agent.command) };
+    let is_there = agent.command.first().is_some_and(|program| agent::find_program(project.root(), program).is_some());
+    if let Some(why) = why_not_started.filter(|_| is_there && agent.is_coding_agent()) {
+        return report.warn(
             "agent",
             format!("{name} was not started: {why}."),
             "Its version and login are checked when a run starts.",
-        ),
-        (None, _) => report.ok("agent", format!("{name} can be started")),
-        (Some(program), _) => {
-            let place = if program.contains('/') { "is no program that can be run" } else { "was not found on PATH" };
-            report.fail(
-                "agent",
-                format!("{name}: {program} {place}."),
-                format!("Put it there, executable, or change agents.{name}.command in .mahabharatha/config.yaml."),
-            );
+        );
+    }
+    let cwd = if executes { project.root() } else { Path::new("/") };
+    match agent::check(project.root(), cwd, name, agent) {
+        Ok(found) if agent.is_coding_agent() => {
+            report.ok("agent", format!("{name}: {}", found.what));
+            if let Some(note) = found.note {
+                report.warn("agent", format!("{name}: {}.", note.what), note.hint);
+            }
         }
+        Ok(found) => report.ok("agent", format!("{name} {}", found.what)),
+        Err(problem) => report.fail("agent", format!("{name}: {}.", problem.what), problem.hint),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The command line: one file per command, with its arguments and `run`. No other module may depend on this one.
 
+mod agents;
 mod answer;
 mod attach;
 mod cleanup;
@@ -173,6 +174,8 @@ enum Command {
     /// Show blockers, failed attempts and saved work; repair a damaged journal
     #[command(after_help = examples::DEBUG)]
     Debug(debug::DebugArgs),
+    /// List the agents that tasks can use: installed or not, version, login, model
+    Agents(agents::AgentsArgs),
     /// Check everything that a run needs
     Doctor(doctor::DoctorArgs),
     /// Run a command, or a shell, in the sandbox exactly as a verification would run
@@ -285,6 +288,7 @@ fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode>
         Command::Plan(args) => plan::run(global, ui, &args),
         Command::Design(args) => design::run(global, ui, &args),
         Command::Doctor(args) => doctor::run(global, ui, &args),
+        Command::Agents(args) => agents::run(global, ui, &args),
         Command::ValidateCommands(args) => validate_commands::run(global, ui, &args),
         Command::Install(args) => install::run(global, ui, &args),
         Command::Demo(args) => demo::run(global, ui, &args),

@@ -99,7 +99,7 @@ fn collect_keys(prefix: &str, schema: &Value, rows: &mut BTreeMap<String, String
         let is_required = schema["required"].as_array().is_some_and(|required| required.iter().any(|key| key == name));
         if inner["items"]["properties"].is_object() {
             collect_keys(&format!("{key}[]"), &inner["items"], rows);
-        } else if inner["additionalProperties"].is_object() {
+        } else if inner["additionalProperties"]["properties"].is_object() {
             collect_keys(&format!("{key}.<name>"), &inner["additionalProperties"], rows);
         } else if !inner.to_string().contains("\"properties\"") {
             let default = match (&inner["default"], is_required) {
@@ -132,6 +132,9 @@ fn kind(schema: &Value) -> String {
     if allows("array") {
         let item = kind(&schema["items"]);
         return format!("list of {}", if item == "text" { "texts" } else { &item });
+    }
+    if allows("object") {
+        return "mapping from names to texts".to_owned();
     }
     if allows("integer") {
         return format!("whole number from {} to {}", schema["minimum"], schema["maximum"]);

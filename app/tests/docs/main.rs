@@ -310,7 +310,8 @@ fn types_and_defaults_of_the_configuration_are_as_documented() {
     for row in rows(section(&text, "## Keys")) {
         let [key, kind, default, _] = row.as_slice() else { panic!("{row:?}") };
         let key = code(key).unwrap();
-        let found = problems(&with_key(key, "{}"));
+        let wrong = if kind.starts_with("a mapping") { "[]" } else { "{}" };
+        let found = problems(&with_key(key, wrong));
         let rule = found.iter().find_map(|problem| problem.message.split_once(" must be ")).map(|(_, rule)| rule);
         let rule = rule.and_then(|rule| rule.split_once(", found ")).map(|(rule, _)| rule);
         let rule = match rule.unwrap_or_else(|| panic!("{key} takes anything: {found:?}")) {

@@ -31,6 +31,7 @@ const COMMANDS: &[&str] = &[
     "debug",
     "plan",
     "design",
+    "agents",
     "doctor",
     "estimate",
     "install",

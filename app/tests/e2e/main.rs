@@ -4,6 +4,7 @@
 
 use mahabharatha_testing::{agents, page, support, terminal, tmux};
 
+mod agents_by_profile;
 mod approval;
 mod attempts;
 mod bad_input;

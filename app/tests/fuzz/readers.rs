@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mahabharatha_core::charter::{Answers, recommend};
-use mahabharatha_core::config::{Config, Isolation};
+use mahabharatha_core::config::{AgentConfig, Config, Isolation};
 use mahabharatha_core::graph::{Rules, TaskGraph, trace};
 use mahabharatha_core::ids::{Attempt, Feature};
 use mahabharatha_core::plan::{Plan, worker_assignments};
@@ -13,7 +13,7 @@ use mahabharatha_core::prompt::{Document, Prompt, PromptInput};
 use mahabharatha_core::run::replay;
 use mahabharatha_core::spec::{self, GraphFile, TaskSpec, import_tasks, parse_task_file, write_task_file};
 use mahabharatha_core::view::RunView;
-use mahabharatha_engine::agent::{AgentKind, AgentSpec};
+use mahabharatha_engine::agent::{AgentSpec, Terms};
 use mahabharatha_engine::report::logs::{LogFilter, read_logs};
 use mahabharatha_engine::report::state_md;
 use mahabharatha_engine::worker;
@@ -435,9 +435,8 @@ impl Reader for AgentStream {
     fn read(&self, input: &[u8]) {
         let agent = AgentSpec {
             name: "command".to_owned(),
-            kind: AgentKind::Command,
-            command: Vec::new(),
-            env_pass: Vec::new(),
+            profile: AgentConfig::shipped()["command"].clone(),
+            terms: Terms::default(),
         };
         for code in 0..6 {
             let ended = Ended {

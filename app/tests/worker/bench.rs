@@ -6,12 +6,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
+use mahabharatha_core::config::AgentConfig;
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Attempt, Feature, Oid, TaskId, WorkerId};
 use mahabharatha_core::run::effect::{Carry, EffectId, Job, Performer, Purpose};
 use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
 use mahabharatha_core::spec::{FileLists, TaskSpec, Verification};
-use mahabharatha_engine::agent::{AgentKind, AgentSpec};
+use mahabharatha_engine::agent::{AgentSpec, Terms};
 use mahabharatha_engine::confinement::Confinement;
 use mahabharatha_engine::worker::{JobSpec, Limits, Logs, PromptContext, Rules, read_result};
 use mahabharatha_sys::git::{Git, Identity};
@@ -148,9 +149,8 @@ impl Bench {
             confinement: Confinement::default(),
             agent: AgentSpec {
                 name: "command".to_owned(),
-                kind: AgentKind::Command,
-                command: Vec::new(),
-                env_pass: Vec::new(),
+                profile: AgentConfig::shipped()["command"].clone(),
+                terms: Terms::default(),
             },
             env_pass: Vec::new(),
             ports: Vec::new(),

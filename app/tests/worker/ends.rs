@@ -17,7 +17,7 @@ fn the_agent_gets_its_prompt_its_variables_and_no_secret() {
         bench.spec("cat > ../../../../../prompt; env > ../../../../../env; pwd > ../../../../../pwd; echo said");
     spec.ports = vec![50123, 50124];
     spec.env_pass = vec!["PASSED".into()];
-    spec.agent.env_pass = vec!["AGENTS".into()];
+    spec.agent.profile.env = vec!["AGENTS".into()];
     spec.task_list_id = Some("list-1".into());
     let mut command = bench.command(&spec);
     command.env("SECRET", "s3cret").env("PASSED", "yes").env("AGENTS", "too");
@@ -57,7 +57,7 @@ fn a_configured_program_is_found_from_the_main_checkout() {
     fs::write(&script, "#!/bin/sh\necho \"$1\" >> src/own.rs\n").unwrap();
     crate::bench::make_executable(&script);
     let mut spec = bench.spec("exit 1");
-    spec.agent.command = vec!["./agent.sh".into(), "two words".into()];
+    spec.agent.profile.command = vec!["./agent.sh".into(), "two words".into()];
     let outcome = bench.run(&spec);
     assert_eq!(bench.show(outcome.commit(), "src/own.rs").unwrap(), "own\ntwo words\n");
 }
@@ -66,12 +66,12 @@ fn a_configured_program_is_found_from_the_main_checkout() {
 fn an_agent_that_is_not_there_is_named() {
     let bench = Bench::new();
     let mut spec = bench.spec("");
-    spec.agent.command = vec!["no-such-agent".into()];
+    spec.agent.profile.command = vec!["no-such-agent".into()];
     let outcome = bench.run(&spec);
     let (cause, feedback, _) = outcome.failure();
     assert_eq!((outcome.code, cause), (1, FailCause::Setup));
     assert!(feedback.contains("no-such-agent"), "{feedback}");
-    spec.agent.command.clear();
+    spec.agent.profile.command.clear();
     spec.task.run = None;
     spec.job.attempt.0 = 2;
     assert!(bench.run(&spec).failure().1.contains("no command"));

@@ -30,10 +30,12 @@ impl Config {
         accepted.set("gates.clean", clean);
         accepted.set("gates.caches", caches);
         accepted.set("agent", agent);
-        for (name, AgentConfig { kind, command, env, model: _, effort: _, fallback_model: _ }) in agents {
-            accepted.set(format!("agents.{name}.kind"), kind);
-            accepted.set(format!("agents.{name}.command"), command);
-            accepted.set(format!("agents.{name}.env"), env);
+        for (name, config) in agents {
+            // A task can name any shipped agent; only these are used without being named.
+            let is_used = name == agent || name == "command";
+            if is_used || AgentConfig::shipped().get(name) != Some(config) {
+                accept_agent(&mut accepted, name, config);
+            }
         }
         accepted.set("env.pass", &env.pass);
         let Merge { target, prepare, approval, remediation_attempts: _ } = merge;
@@ -70,6 +72,37 @@ impl Config {
             accepted.set("notify.command", command);
         }
         accepted
+    }
+}
+
+/// Accepts what is called, what it is given, and how its output is read. What is as in the shipped profile comes with the
+/// program, not from the repository.
+fn accept_agent(accepted: &mut Accepted, name: &str, agent: &AgentConfig) {
+    #[rustfmt::skip]
+    let AgentConfig {
+        kind, format, command, args, ask, paths, env, set, files, login,
+        model: _, effort: _, fallback_model: _, stall: _, provider: _, fallback: _, fallback_after: _,
+    } = agent;
+    let Some(base) = AgentConfig::shipped().get(kind) else { return };
+    let key = |key: &str| format!("agents.{name}.{key}");
+    accepted.set(key("kind"), kind);
+    accepted.set(key("command"), command);
+    accepted.set(key("env"), env.iter().filter(|name| !base.env.contains(name)).collect::<Vec<_>>());
+    if *format != base.format {
+        accepted.set(key("format"), format);
+    }
+    if *paths != base.paths {
+        accepted.set(key("paths"), paths);
+    }
+    for (word, given, shipped) in [("args", args, &base.args), ("ask", ask, &base.ask), ("login", login, &base.login)] {
+        if given != shipped {
+            accepted.set(key(word), given);
+        }
+    }
+    for (word, given, shipped) in [("set", set, &base.set), ("files", files, &base.files)] {
+        if given != shipped {
+            accepted.set(key(word), given);
+        }
     }
 }
 

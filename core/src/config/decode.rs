@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use super::agents::agents;
 use super::read::{self, Table};
 use super::{
-    AgentConfig, AgentKind, Budget, ClaudeTasks, Cleanup, Config, ConfigProblem, ContainerEngine, ContextEngineering,
-    Env, Gate, Gates, Generated, Launcher, LauncherKind, Logs, Merge, MergeApproval, MergeTarget, NoticeKind, Notify,
-    Ownership, Plugins, Ports, Project, Resources, Retry, RunConfig, Sandbox, SandboxMode, Secrets, Security,
-    SetupInputs, Workers, Worktrees, yaml,
+    AgentConfig, Budget, ClaudeTasks, Cleanup, Config, ConfigProblem, ContainerEngine, ContextEngineering, Env, Gate,
+    Gates, Generated, Launcher, LauncherKind, Logs, Merge, MergeApproval, MergeTarget, NoticeKind, Notify, Ownership,
+    Plugins, Ports, Project, Resources, Retry, RunConfig, Sandbox, SandboxMode, Secrets, Security, SetupInputs,
+    Workers, Worktrees, yaml,
 };
 use crate::names::nearest;
 use crate::run::event::{Amend, BackoffStrategy, CleanGates, Schedule};
 use crate::secrets::{self, Allowed};
-use crate::spec::Effort;
 
 /// Allowed number of workers.
 pub const WORKERS: RangeInclusive<u32> = 1..=500;
@@ -91,19 +91,20 @@ fn config(root: &mut Table<'_>) -> Config {
 }
 
 fn workers(t: &mut Table<'_>) -> Workers {
-    let minutes = |t: &mut Table<'_>, key, default: f64| {
-        let rule = "a number of minutes above 0 and at most a week (10080)";
-        let minutes = t.number(key, rule, |minutes| minutes > 0.0 && minutes <= WEEK_MINUTES);
-        Duration::from_secs_f64(minutes.unwrap_or(default) * 60.0)
-    };
     Workers {
         count: t.whole("count", *WORKERS.start(), *WORKERS.end(), 5),
-        timeout: minutes(t, "timeout_minutes", 60.0),
+        timeout: minutes(t, "timeout_minutes").unwrap_or(Duration::from_secs(60 * 60)),
         context_threshold: t
             .number("context_threshold", "a number above 0 and at most 1", |part| part > 0.0 && part <= 1.0)
             .unwrap_or(0.7),
-        stall: minutes(t, "stall_minutes", 10.0),
+        stall: minutes(t, "stall_minutes").unwrap_or(Duration::from_secs(10 * 60)),
     }
+}
+
+pub(super) fn minutes(t: &mut Table<'_>, key: &'static str) -> Option<Duration> {
+    let rule = "a number of minutes above 0 and at most a week (10080)";
+    let minutes = t.number(key, rule, |minutes| minutes > 0.0 && minutes <= WEEK_MINUTES);
+    minutes.map(|minutes| Duration::from_secs_f64(minutes * 60.0))
 }
 
 fn launcher(t: &mut Table<'_>) -> Launcher {
@@ -345,66 +346,6 @@ fn allowed_secret(t: &mut Table<'_>) -> Allowed {
     Allowed { path, rule, reason }
 }
 
-/// Returns the built-in agents and those of the file, which may override a built-in one.
-fn agents(root: &mut Table<'_>) -> BTreeMap<String, AgentConfig> {
-    let built_in = [("claude", AgentKind::Claude), ("command", AgentKind::Command)];
-    let mut agents: BTreeMap<String, AgentConfig> =
-        built_in.iter().map(|&(name, kind)| (name.to_owned(), AgentConfig::new(kind))).collect();
-    let given = root.named_tables("agents", |t, name| {
-        let kind = built_in.iter().find(|(built_in, _)| *built_in == name).map(|&(_, kind)| kind);
-        agent(t, kind)
-    });
-    for (name, agent) in given {
-        agents.insert(name, agent);
-    }
-    agents
-}
-
-fn agent(t: &mut Table<'_>, default_kind: Option<AgentKind>) -> AgentConfig {
-    let given_kind = t.word("kind", &[("claude", AgentKind::Claude), ("command", AgentKind::Command)]);
-    if given_kind.or(default_kind).is_none() && !t.contains("kind") {
-        t.missing("kind");
-    }
-    let mut agent = AgentConfig::new(given_kind.or(default_kind).unwrap_or(AgentKind::Command));
-    if let Some(length) = t.list_length("command") {
-        agent.command = t.texts("command", |_| Ok(()));
-        if length == 0 {
-            t.reject("command", "a program and its arguments");
-        }
-    } else if let Some(command) = t.text("command") {
-        agent.command = match agent.kind {
-            AgentKind::Claude => vec![command],
-            AgentKind::Command => vec!["sh".to_owned(), "-c".to_owned(), command],
-        };
-    }
-    let model = t.text("model");
-    agent.effort = t.word("effort", &Effort::ALL.map(|effort| (effort.as_str(), effort)));
-    agent.fallback_model = t.text("fallback_model");
-    if agent.kind == AgentKind::Command {
-        let given = [
-            ("model", model.is_some()),
-            ("effort", agent.effort.is_some()),
-            ("fallback_model", agent.fallback_model.is_some()),
-        ];
-        for (key, _) in given.into_iter().filter(|(_, given)| *given) {
-            t.reject(key, "left out for kind `command`, whose command names the model");
-        }
-    }
-    agent.model = model.or(agent.model);
-    agent.env = t.texts("env", variable_name);
-    agent
-}
-
-impl AgentConfig {
-    fn new(kind: AgentKind) -> Self {
-        let (command, model) = match kind {
-            AgentKind::Claude => (vec!["claude".to_owned()], Some("sonnet".to_owned())),
-            AgentKind::Command => (Vec::new(), None),
-        };
-        AgentConfig { kind, command, model, effort: None, fallback_model: None, env: Vec::new() }
-    }
-}
-
 fn default_agent(root: &mut Table<'_>, agents: &BTreeMap<String, AgentConfig>) -> String {
     let name = root.text("agent").unwrap_or_else(|| "claude".to_owned());
     if !agents.contains_key(&name) {
@@ -414,7 +355,7 @@ fn default_agent(root: &mut Table<'_>, agents: &BTreeMap<String, AgentConfig>) -
     name
 }
 
-fn variable_name(text: &str) -> Result<(), String> {
+pub(super) fn variable_name(text: &str) -> Result<(), String> {
     // A shared directory would make cargo in one worktree run code of another.
     if matches!(text, "CARGO_TARGET_DIR" | "CARGO_BUILD_TARGET_DIR") {
         return Err("a variable that worktrees can share; each has its own `target`".to_owned());

@@ -1,6 +1,7 @@
 //! `.mahabharatha/config.yaml`: its keys and their defaults.
 
 mod accepted;
+mod agents;
 mod decode;
 mod generated;
 mod inputs;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use crate::isolation::Isolation;
+pub use agents::{AgentConfig, Format, PathRules};
 pub use decode::WORKERS;
 pub use generated::{Generated, is_lock_file};
 pub use inputs::SetupInputs;
@@ -25,7 +27,7 @@ use crate::graph::Rules;
 use crate::run::Roster;
 use crate::run::event::{Amend, Backoff, BackoffStrategy, CleanGates, Policy, Schedule};
 use crate::secrets::Allowed;
-use crate::spec::{Effort, TaskSpec};
+use crate::spec::TaskSpec;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
@@ -164,26 +166,6 @@ pub struct ContextEngineering {
     pub command_splitting: bool,
     pub security_rule_filtering: bool,
     pub task_context_budget_tokens: u32,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct AgentConfig {
-    pub kind: AgentKind,
-    /// The program and its arguments. If empty, an agent of kind `command` runs the task's own `run`.
-    pub command: Vec<String>,
-    pub model: Option<String>,
-    pub effort: Option<Effort>,
-    /// Models to use, comma-separated, while `model` is overloaded or unavailable.
-    pub fallback_model: Option<String>,
-    /// Variables of the caller that this agent gets.
-    pub env: Vec<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AgentKind {
-    Claude,
-    Command,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -380,7 +362,7 @@ impl Config {
     ) -> Result<(&'a str, &'a AgentConfig), &'a str> {
         let name = task.agent.as_deref().or(asked).unwrap_or(&self.agent);
         let found = self.agent(name).ok_or(name)?;
-        let needs_no_model = found.kind == AgentKind::Claude && task.agent.is_none() && task.run.is_some();
+        let needs_no_model = found.is_coding_agent() && task.agent.is_none() && task.run.is_some();
         match self.agent("command").filter(|_| needs_no_model) {
             Some(command) => Ok(("command", command)),
             None => Ok((name, found)),

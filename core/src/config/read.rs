@@ -223,6 +223,43 @@ impl<'a> Table<'a> {
         texts
     }
 
+    /// Returns the names in a mapping from user-chosen names.
+    pub fn names_in(&mut self, key: &'static str) -> Vec<String> {
+        match self.get(key).map(|node| &node.value) {
+            Some(Value::Map(entries)) => entries.iter().map(|(name, _)| name.text.clone()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Reads a mapping from user-chosen names, which all satisfy `check`, to texts.
+    pub fn named_texts(
+        &mut self,
+        key: &'static str,
+        check: impl Fn(&str) -> Result<(), String>,
+    ) -> Vec<(String, String)> {
+        if let Some(shape) = &mut self.shape {
+            shape.add(key, json!({ "type": "object", "additionalProperties": text_shape() }));
+        }
+        let Some(node) = self.get(key) else { return Vec::new() };
+        let Value::Map(entries) = &node.value else {
+            self.problem(key, node, "a mapping from names to texts");
+            return Vec::new();
+        };
+        let path = self.path_of(key);
+        report_duplicates(&path, entries, self.problems);
+        let mut texts = Vec::new();
+        for (name, node) in entries {
+            let path = join(&path, &name.text);
+            if let Err(rule) = check(&name.text) {
+                let message = format!("{} must be {rule}", clip(&path));
+                self.problems.push(ConfigProblem { at: Some(name.at), key: path, message });
+            } else if let Some(text) = self.text_of(&path, node) {
+                texts.push((name.text.clone(), text));
+            }
+        }
+        texts
+    }
+
     fn note_texts(&mut self, key: &'static str) {
         if let Some(shape) = &mut self.shape {
             shape.add(key, json!({ "type": "array", "items": text_shape() }));

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::spec::Effort;
 
 fn problems(yaml: &str) -> Vec<String> {
     match Config::parse(yaml) {
@@ -32,10 +33,10 @@ fn an_empty_config_means_the_defaults() {
     assert_eq!(context.task_context_budget_tokens, 4000);
     assert_eq!(config.agent, "claude");
     let claude = config.agent("claude").unwrap();
-    assert_eq!((claude.kind, claude.model.as_deref()), (AgentKind::Claude, Some("sonnet")));
+    assert_eq!((claude.format, claude.model.as_deref()), (Format::Claude, Some("sonnet")));
     assert_eq!(claude.command, ["claude"]);
     let command = config.agent("command").unwrap();
-    assert_eq!((command.kind, command.command.len()), (AgentKind::Command, 0));
+    assert_eq!((command.format, command.command.len()), (Format::Command, 0));
     assert_eq!(
         config.merge,
         Merge { target: MergeTarget::Base, remediation_attempts: 2, prepare: None, approval: MergeApproval::None }
@@ -125,7 +126,7 @@ fn every_key_is_read() {
     };
     assert_eq!(config.plugins.context_engineering, context);
     assert_eq!(config.agent, "mine");
-    assert_eq!(config.agents.keys().collect::<Vec<_>>(), ["claude", "command", "mine", "shell"]);
+    assert!(["claude", "codex", "command", "mine", "shell"].iter().all(|name| config.agent(name).is_some()));
     assert_eq!(config.agents["claude"].model.as_deref(), Some("opus"));
     assert_eq!(config.agents["claude"].effort, Some(Effort::Xhigh));
     assert_eq!(config.agents["claude"].fallback_model.as_deref(), Some("sonnet,haiku"));
@@ -194,10 +195,10 @@ cleanup: { on_completion: true, on_completion: false }
     line 13, column 20: retry.strategy must be `exponential` or `linear` or `fixed`, found "quadratic"
     line 13, column 45: retry.base_seconds must be a number of seconds from 0 to 86400, found ".inf"
     line 13, column 65: retry.max_attempts must be a whole number from 1 to 100, found 2.5
-    line 14, column 8: agent must be one of agents (bare, claude, cmd, command, hard, mine, odd), found "nobody"
+    line 14, column 8: agent must be one of agents (aider, bare, claude, cmd, codex, command, copilot, gemini, gemini-acp, hard, mine, odd, opencode, opencode-acp, pi, qwen), found "nobody"
     line 16, column 35: agents.mine.command must be a program and its arguments, found an empty list
     line 17, column 9: agents.bare.kind is missing
-    line 18, column 16: agents.odd.kind must be `claude` or `command`, found "robot"
+    line 18, column 16: agents.odd.kind must be `aider` or `claude` or `codex` or `command` or `copilot` or `gemini` or `gemini-acp` or `opencode` or `opencode-acp` or `pi` or `qwen`, found "robot"
     line 18, column 30: agents.odd.model must be a non-empty text, found an empty list
     line 19, column 32: agents.cmd.model must be left out for kind `command`, whose command names the model, found "opus"
     line 19, column 46: agents.cmd.effort must be left out for kind `command`, whose command names the model, found "low"
@@ -240,7 +241,7 @@ fn messages_are_short_and_harmless_to_a_terminal() {
     insta::assert_snapshot!(problems(&yaml).join("\n"), @r#"
     line 1, column 1: unknown key �[31m; known keys here: agents, project, run, workers, launcher, resources, quality_gates, gates, ports, retry, plugins, agent, env, merge, budget, ownership, claude_tasks, cleanup, logs, worktrees, security, sandbox, secrets, notify
     line 2, column 19: merge.prepare must be text without a NUL character, found "a�b"
-    line 3, column 8: agent must be one of agents (claude, command), found "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
+    line 3, column 8: agent must be one of agents (aider, claude, codex, command, copilot, gemini, gemini-acp, opencode, opencode-acp, pi, qwen), found "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
     "#);
 }
 
@@ -310,4 +311,68 @@ fn limits_of_containers_are_amounts() {
     }
     let network = |name: &str| Config::parse(&format!("launcher: {{ network: '{name}' }}")).is_ok();
     assert!(network("none") && network("my_net-1") && !network("host") && !network("container:x") && !network("--x"));
+}
+
+#[test]
+fn a_shipped_agent_needs_no_more_than_its_name() {
+    for name in
+        ["claude", "codex", "opencode", "gemini", "qwen", "copilot", "pi", "aider", "opencode-acp", "gemini-acp"]
+    {
+        let config = Config::parse(&format!("agent: {name}\n")).unwrap();
+        let agent = config.agent(name).unwrap();
+        assert!(agent.is_coding_agent() && !agent.command.is_empty() && agent.kind == name, "{name}");
+        assert!(agent.format == Format::Claude || !agent.args.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn single_keys_of_a_profile_are_overridden_and_extended() {
+    let config = Config::parse(
+        r#"
+agents:
+  codex: { model: gpt-9, env: [MY_KEY], set: { X: "1" }, files: { .codex/config.toml: "a = 1" }, stall_minutes: 2 }
+  mine: { kind: codex, command: [/opt/codex, --oss], effort: high }
+  other: { kind: command, command: [droid], args: [exec, "--model={model}", "{prompt}"], format: text, model: m }
+"#,
+    )
+    .unwrap();
+    let (shipped, codex) = (&AgentConfig::shipped()["codex"], &config.agents["codex"]);
+    assert_eq!((codex.model.as_deref(), codex.stall), (Some("gpt-9"), Some(Duration::from_secs(120))));
+    assert_eq!((&codex.args, &codex.login, codex.format), (&shipped.args, &shipped.login, Format::Codex));
+    assert!(codex.env.contains(&"MY_KEY".to_owned()) && shipped.env.iter().all(|name| codex.env.contains(name)));
+    assert!(codex.env.contains(&"HTTPS_PROXY".to_owned()));
+    assert_eq!(codex.files[".codex/config.toml"], "a = 1");
+    assert_eq!((codex.set["X"].as_str(), codex.set["CODEX_HOME"].as_str()), ("1", "{home}/.codex"));
+    let mine = &config.agents["mine"];
+    assert_eq!((mine.kind.as_str(), &mine.args, mine.effort), ("codex", &shipped.args, Some(Effort::High)));
+    assert_eq!(mine.command, ["/opt/codex", "--oss"]);
+    assert_eq!((config.agents["other"].format, config.agents["other"].model.as_deref()), (Format::Text, Some("m")));
+}
+
+#[test]
+fn problems_of_a_profile_are_named() {
+    let yaml = r#"
+agents:
+  codx: {}
+  a: { kind: codx }
+  b: { kind: gemini, effort: high, fallback_model: x }
+  c: { kind: codex, files: { ../x: y, /etc/x: y, .codex: { } }, set: { "A-B": c }, login: [a/../b], paths: all }
+  d: { kind: command, format: xml, fallback: nobody }
+  e: { kind: pi, fallback: f, fallback_after: 0 }
+  f: { kind: pi, fallback: e }
+"#;
+    insta::assert_snapshot!(problems(yaml).join("\n"));
+}
+
+#[test]
+fn a_task_chooses_model_and_effort_where_the_agent_takes_them() {
+    let config = Config::parse("agents: { codex: { model: a } }").unwrap();
+    let task: TaskSpec = serde_json::from_value(serde_json::json!({
+        "id": "T", "title": "t", "level": 1, "files": {}, "verification": { "command": "" }, "model": "b", "effort": "low"
+    }))
+    .unwrap();
+    let of = |name: &str| (config.agents[name].model_for(&task), config.agents[name].effort_for(&task));
+    assert_eq!(of("codex"), (Some("b"), Some(Effort::Low)));
+    assert_eq!(of("gemini"), (Some("b"), None));
+    assert_eq!(of("command"), (None, None));
 }

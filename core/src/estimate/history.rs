@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use crate::config::{AgentKind, Config};
+use crate::config::Config;
 use crate::cost::Cost;
 use crate::ids::{Level, Time};
 use crate::plan;
@@ -25,9 +25,7 @@ impl By {
     /// Returns who does a task by the configuration.
     pub fn of(config: &Config, task: &TaskSpec, asked: Option<&str>) -> By {
         let (name, model) = match config.agent_for(task, asked) {
-            // The command of such an agent names its model.
-            Ok((name, agent)) if agent.kind == AgentKind::Command => (name, None),
-            Ok((name, agent)) => (name, task.model.clone().or_else(|| agent.model.clone())),
+            Ok((name, agent)) => (name, agent.model_for(task).map(str::to_owned)),
             Err(unknown) => (unknown, task.model.clone()),
         };
         By { agent: name.to_string(), model }

@@ -3,16 +3,21 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mahabharatha_core::config::{AgentConfig, AgentKind};
+use mahabharatha_core::config::{AgentConfig, Format};
 use mahabharatha_core::cost::Cost;
+use mahabharatha_core::secrets::Redactor;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::proc::{self, Cmd, Ended, bounded_text};
 use mahabharatha_sys::sandbox::Sandbox;
 use serde_json::Value;
 
-use super::claude;
+use super::format::Scope;
+use super::login::Logins;
+use super::profile::{Call, Called, Heard, listener, reading};
+use super::{AgentOutcome, claude};
 use crate::confinement::{self, Confinement};
 
 /// Longer answers are rejected.
@@ -54,24 +59,11 @@ fn try_ask(asked: &Asked<'_>, cost: &mut Cost) -> Result<Result<Value, String>> 
     let failed = |what: String| Error::new(Kind::Failed, format!("the agent {}: {what}", asked.name));
     let private = tempfile::tempdir().map_err(Error::caused("cannot create a temporary directory"))?;
     let mut sandbox = asked.confinement.reading(&private.path().join("sandbox"), asked.root)?;
-    let cmd = match (asked.agent.kind, asked.agent.command.as_slice()) {
-        (AgentKind::Claude, _) => claude::command_for(asked, &mut sandbox)?,
-        (AgentKind::Command, [program, args @ ..]) => super::program(&mut sandbox, asked.root, program, args)?,
-        (AgentKind::Command, []) => {
-            return Err(Error::new(Kind::Invalid, format!("the agent {} has no command to ask", asked.name))
-                .hint(format!("Set agents.{}.command in .mahabharatha/config.yaml.", asked.name)));
-        }
-    };
+    let Prepared { cmd, logins, heard } = prepare(asked, private.path(), &mut sandbox)?;
     proc::become_subreaper().map_err(|error| failed(error.to_string()))?;
     *cost = Cost::unknown();
-    let login = match asked.agent.kind {
-        AgentKind::Claude => claude::Login::lend(&mut sandbox)?,
-        AgentKind::Command => None,
-    };
     let ended = run(cmd, asked, &sandbox);
-    if let Some(login) = login {
-        login.take_back();
-    }
+    logins.take_back();
     let ended = match confinement::failure(&sandbox) {
         Some(error) => Err(error),
         None => ended.map_err(|error| failed(error.to_string())),
@@ -87,10 +79,19 @@ fn try_ask(asked: &Asked<'_>, cost: &mut Cost) -> Result<Result<Value, String>> 
     if ended.truncated {
         return Err(failed(format!("its answer is longer than {} MB", MAX_ANSWER_BYTES >> 20)));
     }
-    if asked.agent.kind == AgentKind::Claude {
+    if asked.agent.format == Format::Claude {
         let (answer, reported) = claude::answer(&ended);
         *cost = reported;
         return answer.map_err(|what| failed(what).detail(stderr_text(&ended)));
+    }
+    if let Some(heard) = heard {
+        let heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+        *cost = heard.cost().unwrap_or(*cost);
+        return match heard.outcome(&ended) {
+            AgentOutcome::Unserved { why, .. } => Err(failed(why)),
+            AgentOutcome::Failed(why) => Err(failed(why)),
+            _ => Ok(read_json(heard.answer().as_bytes())),
+        };
     }
     if !ended.success() {
         return Err(failed(format!("it ended with {}", ended.status)).detail(stderr_text(&ended)));
@@ -98,12 +99,57 @@ fn try_ask(asked: &Asked<'_>, cost: &mut Cost) -> Result<Result<Value, String>> 
     Ok(read_json(&ended.stdout))
 }
 
-fn run(cmd: Cmd, asked: &Asked<'_>, sandbox: &Sandbox) -> Result<Ended> {
-    let mut cmd = cmd.envs(asked.env.clone()).stdin(asked.prompt).watched(&asked.mark);
-    if asked.agent.kind == AgentKind::Claude {
-        cmd = cmd.envs(claude::login_environment(sandbox));
+/// A question that is ready to be asked.
+struct Prepared {
+    cmd: Cmd,
+    logins: Logins,
+    /// What an agent says that has a parser.
+    heard: Option<Arc<Mutex<Heard>>>,
+}
+
+fn prepare(asked: &Asked<'_>, dir: &Path, sandbox: &mut Sandbox) -> Result<Prepared> {
+    match (asked.agent.format, asked.agent.command.as_slice()) {
+        (Format::Claude, _) => {
+            let logins = claude::lend(sandbox, asked.agent)?;
+            let cmd = claude::command_for(asked, sandbox)?.envs(asked.env.clone()).envs(claude::environment(sandbox));
+            Ok(Prepared { cmd: cmd.stdin(asked.prompt), logins, heard: None })
+        }
+        (_, []) => Err(Error::new(Kind::Invalid, format!("the agent {} has no command to ask", asked.name))
+            .hint(format!("Set agents.{}.command in .mahabharatha/config.yaml.", asked.name))),
+        (Format::Command, [program, args @ ..]) => {
+            let cmd = super::program(sandbox, asked.root, program, args)?.envs(asked.env.clone());
+            Ok(Prepared { cmd: cmd.stdin(asked.prompt), logins: Logins::default(), heard: None })
+        }
+        _ => {
+            let prompt = format!(
+                "{}\n\nAnswer with one JSON object and nothing else, valid by this schema:\n\n{}\n",
+                asked.prompt, asked.schema
+            );
+            let rules = reading(asked.agent.paths, sandbox.isolation());
+            let call = Call {
+                profile: asked.agent,
+                args: asked.agent.ask_args(),
+                model: asked.agent.model.as_deref(),
+                effort: asked.agent.effort,
+                root: asked.root,
+                dir,
+                prompt: &prompt,
+                rules: &rules,
+            };
+            let Called { cmd, set, feed, logins } = call.prepare(sandbox)?;
+            let scope = Scope { worktree: sandbox.workdir().to_owned(), owned: Vec::new(), prompt };
+            let heard = Arc::new(Mutex::new(Heard::default()));
+            let mut begun = heard.lock().unwrap_or_else(PoisonError::into_inner);
+            begun.begin(asked.agent.format, scope, feed, Redactor::default(), Box::new(|_| ()));
+            drop(begun);
+            let cmd = cmd.envs(asked.env.clone()).envs(set).listen(listener(Arc::clone(&heard)));
+            Ok(Prepared { cmd, logins, heard: Some(heard) })
+        }
     }
-    let cmd = sandbox.confine(cmd)?.timeout(asked.timeout).keep(MAX_ANSWER_BYTES, 0);
+}
+
+fn run(cmd: Cmd, asked: &Asked<'_>, sandbox: &Sandbox) -> Result<Ended> {
+    let cmd = sandbox.confine(cmd.watched(&asked.mark))?.timeout(asked.timeout).keep(MAX_ANSWER_BYTES, 0);
     cmd.run().map_err(|error| Error::new(Kind::Failed, error.to_string()))
 }
 

@@ -14,7 +14,7 @@ pub fn commands(config: &Config, tasks: &[&Task], asked: Option<&str>) -> Result
         let (name, agent) = choose(config, &task.spec, asked)?;
         match (&task.spec.run, agent.command.is_empty()) {
             (Some(run), true) => commands.push((format!("{} (run)", task.id), run.clone())),
-            _ => commands.push((format!("{} (agent {name})", task.id), proc::shell_line(&agent.command))),
+            _ => commands.push((format!("{} (agent {name})", task.id), proc::shell_line(&agent.whole_command()))),
         }
         if !task.spec.verification.command.is_empty() {
             commands.push((format!("{} (verification)", task.id), task.spec.verification.command.clone()));

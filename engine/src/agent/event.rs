@@ -22,8 +22,8 @@ pub enum AgentEvent {
     Usage {
         /// Total of the attempt so far.
         tokens: u64,
-        /// Used part of the context window, in percent.
-        context: u64,
+        /// Used part of the context window, in percent, if the agent reports it.
+        context: Option<u64>,
     },
     /// The context window is nearly full: the agent was asked to write a checkpoint note and stop.
     AskedToStop {
@@ -31,7 +31,7 @@ pub enum AgentEvent {
     },
     Retrying {
         retry: u64,
-        of: u64,
+        of: Option<u64>,
         why: String,
     },
     RateLimited {
@@ -81,7 +81,7 @@ impl AgentEvent {
         Some(match self {
             AgentEvent::Started { .. } => "starting".to_owned(),
             AgentEvent::ToolUse(doing) => doing.clone(),
-            AgentEvent::Retrying { retry, of, .. } => format!("waiting for the API, retry {retry} of {of}"),
+            AgentEvent::Retrying { retry, of, .. } => format!("waiting for the API, {}", retry_text(*retry, *of)),
             AgentEvent::AskedToStop { .. } => "writing a checkpoint note".to_owned(),
             AgentEvent::RateLimited { .. } => format!("waiting for the API: {self}"),
             AgentEvent::Compacted { .. } | AgentEvent::Text(_) => "thinking".to_owned(),
@@ -99,12 +99,19 @@ impl fmt::Display for AgentEvent {
             | AgentEvent::ToolUse(text)
             | AgentEvent::ToolDenied(text)
             | AgentEvent::Finished(text) => f.write_str(&bound_text(text, MAX_SHOWN_CHARS)),
-            AgentEvent::Usage { tokens, context } => write!(f, "{tokens} tokens, context {context} % full"),
+            AgentEvent::Usage { tokens, context: None } => write!(f, "{tokens} tokens"),
+            AgentEvent::Usage { tokens, context: Some(context) } => {
+                write!(f, "{tokens} tokens, context {context} % full")
+            }
             AgentEvent::AskedToStop { context } => write!(f, "the context is {context} % full"),
-            AgentEvent::Retrying { retry, of, why } => write!(f, "retry {retry} of {of}: {why}"),
+            AgentEvent::Retrying { retry, of, why } => write!(f, "{}: {why}", retry_text(*retry, *of)),
             AgentEvent::RateLimited { until: Some(until) } => write!(f, "rate limit reached until {until}"),
             AgentEvent::RateLimited { until: None } => f.write_str("rate limit reached"),
             AgentEvent::Compacted { from } => write!(f, "the context was compacted at {from} tokens"),
         }
     }
+}
+
+fn retry_text(retry: u64, of: Option<u64>) -> String {
+    of.map_or_else(|| format!("retry {retry}"), |of| format!("retry {retry} of {of}"))
 }

@@ -1,19 +1,26 @@
-//! Drives coding agents, with one module for each kind: Claude Code, or any command.
+//! Drives coding agents by their profiles. What an agent prints is read by the parser of its format (`format`); Claude Code,
+//! to which messages are sent while it works, and plain commands have drivers of their own.
 //!
 //! Called by `worker` for attempts, and by `plan`, `design` and `init` for questions. What an agent says of its work is
 //! passed on, never believed: the worker checks.
 
 mod ask;
+mod check;
 pub mod claude;
 mod command;
 mod commands;
 mod event;
+mod format;
+mod list;
+mod login;
+mod profile;
+mod protocol;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use mahabharatha_core::config::{AgentConfig, Config, Isolation};
+use mahabharatha_core::config::{AgentConfig, Config, Format, Isolation};
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::Time;
@@ -27,8 +34,11 @@ use mahabharatha_sys::sandbox::Sandbox;
 use serde::{Deserialize, Serialize};
 
 pub use ask::{Answer, Asked, ask};
+pub use check::{Found, Problem, check};
 pub use commands::commands;
 pub use event::AgentEvent;
+pub use list::{ListedAgent, list};
+pub use login::forget as forget_logins;
 
 /// Bytes kept from the start and the end of output that the next attempt is given.
 const FEEDBACK_BYTES: (usize, usize) = (6 * 1024, 10 * 1024);
@@ -42,35 +52,41 @@ pub struct AgentSpec {
     /// Its name in the configuration.
     #[serde(default)]
     pub name: String,
-    pub kind: AgentKind,
-    /// The program and its arguments. Empty with kind `command`: the agent is the task's own `run`.
-    pub command: Vec<String>,
-    /// Environment variables that are passed on to this agent.
-    pub env_pass: Vec<String>,
+    pub profile: AgentConfig,
+    pub terms: Terms,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AgentKind {
-    Claude(claude::Terms),
-    Command,
+/// What a run asks of an agent, as far as the agent can do it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Terms {
+    /// Remaining budget of the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_usd: Option<f64>,
+    /// Used fraction of the context window at which the agent is asked to stop.
+    pub context_threshold: f64,
+    /// Whether the agent gets the tools that read and change the feature's task list.
+    pub task_tools: bool,
+    /// The project's build and test commands.
+    pub commands: Vec<String>,
 }
 
 impl AgentSpec {
     /// Returns the model that it is asked to use for a task; none for its own default.
     pub fn model<'a>(&'a self, task: &'a TaskSpec) -> Option<&'a str> {
-        match &self.kind {
-            AgentKind::Claude(terms) => task.model.as_deref().or(terms.model.as_deref()),
-            AgentKind::Command => None,
-        }
+        self.profile.model_for(task)
     }
 
     /// Returns the cost of an attempt for which the agent reported nothing: none for a task's own `run`, unknown for
     /// any other program, which may be a coding agent.
     pub fn unreported_cost(&self) -> Cost {
-        match (&self.kind, self.command.as_slice()) {
-            (AgentKind::Command, []) => Cost::default(),
-            _ => Cost::unknown(),
+        if self.profile.command.is_empty() { Cost::default() } else { Cost::unknown() }
+    }
+
+    pub fn agent(&self) -> Box<dyn Agent> {
+        match self.profile.format {
+            Format::Command => Box::new(command::Program::new(&self.profile.command)),
+            Format::Claude => Box::new(claude::Claude::new(self)),
+            _ => Box::new(profile::Profiled::new(&self.profile)),
         }
     }
 }
@@ -176,13 +192,4 @@ fn decisions_in(answer: &str) -> Vec<String> {
         .filter(|decision| !decision.is_empty())
         .take(MAX_DECISIONS)
         .collect()
-}
-
-impl AgentSpec {
-    pub fn agent(&self) -> Box<dyn Agent> {
-        match &self.kind {
-            AgentKind::Command => Box::new(command::Program::new(&self.command)),
-            AgentKind::Claude(terms) => Box::new(claude::Claude::new(&self.command, terms)),
-        }
-    }
 }

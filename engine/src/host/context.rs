@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
+use mahabharatha_core::config::Config;
 use mahabharatha_core::estimate::{Actual, Estimate};
 use mahabharatha_core::graph::{OwnedPath, Task, TaskGraph};
 use mahabharatha_core::ids::{Oid, TaskId, WorkerId};
@@ -23,7 +23,7 @@ use mahabharatha_sys::project::{FeaturePaths, Project};
 use mahabharatha_sys::store::ports::PortLease;
 
 use super::integrate::{Cancel, Integration, KnownFiles, Note, Verification, objection};
-use crate::agent::{self, AgentSpec, claude};
+use crate::agent::{self, AgentSpec, Terms};
 use crate::confinement::Confinement;
 use crate::containers::Containers;
 use crate::history::{self, Assumptions};
@@ -195,8 +195,7 @@ impl Inner {
     /// Returns the names of all variables that any program of the run gets: what an agent wrote, a gate may print.
     fn passed_variables(&self) -> Vec<String> {
         let of_agents = self.config.agents.values().flat_map(|agent| agent.env.iter().cloned());
-        let own = claude::OWN_ENV.iter().map(|name| (*name).to_owned());
-        self.config.env.pass.iter().cloned().chain(of_agents).chain(own).collect()
+        self.config.env.pass.iter().cloned().chain(of_agents).collect()
     }
 
     /// Returns the ports of gates and verifications. If no worker runs during integration, those of the first one are
@@ -285,6 +284,7 @@ impl Inner {
             Error::new(Kind::Failed, format!("{} is no worktree of this repository any more", worktree.display()))
         })?;
         let engineering = &self.config.plugins.context_engineering;
+        let agent = self.agent_spec(job)?;
         Ok(JobSpec {
             feature: self.paths.feature().clone(),
             job: job.clone(),
@@ -298,14 +298,13 @@ impl Inner {
             spec_dir: self.paths.specs().to_owned(),
             pinned: self.pinned.clone(),
             identity: self.identity.clone(),
-            agent: self.agent_spec(job)?,
             confinement: self.confinement.clone(),
             env_pass: self.config.env.pass.clone(),
             ports: self.ports_of(job.worker),
             task_list_id: Some(self.paths.feature().to_string()),
             limits: Limits {
                 attempt_ms: millis(self.config.workers.timeout),
-                stall_ms: millis(self.config.workers.stall),
+                stall_ms: millis(agent.profile.stall.unwrap_or(self.config.workers.stall)),
                 grace_ms: millis(GRACE_PERIOD),
             },
             setup: Setup::of(&self.config.worktrees),
@@ -321,6 +320,7 @@ impl Inner {
                 budget_tokens: engineering.enabled.then_some(engineering.task_context_budget_tokens),
                 rules: if engineering.security_rule_filtering { Rules::OfTheTask } else { Rules::All },
             },
+            agent,
             logs: Logs {
                 worker: self.paths.worker_log(job.worker),
                 task: self.paths.task_log(&job.task),
@@ -334,24 +334,17 @@ impl Inner {
     /// Returns the agent that the configuration names for a job.
     pub fn agent_spec(&self, job: &Job) -> Result<AgentSpec> {
         let task = self.task(job)?;
-        let (name, agent) = agent::choose(&self.config, &task.spec, self.agent.as_deref())?;
-        let (command, mut env_pass) = (agent.command.clone(), agent.env.clone());
-        let kind = match agent.kind {
-            AgentKind::Command => agent::AgentKind::Command,
-            AgentKind::Claude => {
-                env_pass.extend(claude::OWN_ENV.iter().map(|name| (*name).to_owned()));
-                agent::AgentKind::Claude(self.claude_terms(agent, job))
-            }
+        let chosen = job.performer.agent().and_then(|name| Some((name, self.config.agent(name)?)));
+        let (name, agent) = match chosen {
+            Some(found) => found,
+            None => agent::choose(&self.config, &task.spec, self.agent.as_deref())?,
         };
-        Ok(AgentSpec { name: name.to_owned(), kind, command, env_pass })
+        Ok(AgentSpec { name: name.to_owned(), profile: agent.clone(), terms: self.terms(job) })
     }
 
-    fn claude_terms(&self, agent: &AgentConfig, job: &Job) -> claude::Terms {
+    fn terms(&self, job: &Job) -> Terms {
         let gates = self.config.quality_gates.iter().map(|gate| gate.command.clone());
-        claude::Terms {
-            model: agent.model.clone(),
-            effort: agent.effort,
-            fallback_model: agent.fallback_model.clone(),
+        Terms {
             max_usd: job.max_usd,
             context_threshold: self.config.workers.context_threshold,
             task_tools: self.config.claude_tasks.worker_tools,

@@ -28,7 +28,7 @@ use mahabharatha_sys::signals;
 use mahabharatha_sys::store::locks::IntegrationLock;
 use mahabharatha_sys::store::spool::Spool;
 
-use crate::agent::claude;
+use crate::agent;
 use crate::worker;
 use clock::Clock;
 pub use context::{Context, Settings};
@@ -176,7 +176,7 @@ impl LocalHost {
         drop(running);
         // Nothing is ever sent: the channel disconnects when the last thread drops its sender.
         let _ = ended.recv_timeout(THREAD_EXIT_TIMEOUT);
-        claude::forget_login(&worker::slots_dir(context.paths.dir()));
+        agent::forget_logins(&worker::slots_dir(context.paths.dir()));
     }
 
     fn carry_out(&mut self, id: EffectId, effect: &Effect, run: &Run) {

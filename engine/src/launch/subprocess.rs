@@ -24,7 +24,7 @@ pub fn start(program: &Path, job_dir: &Path, spec: &JobSpec) -> Result<Running> 
         .args(["worker", spec.job.task.as_str(), "--job-dir"])
         .arg(job_dir)
         .envs(proc::base_env(&spec.env_pass))
-        .envs(proc::base_env(&spec.agent.env_pass))
+        .envs(proc::base_env(&spec.agent.profile.env))
         .envs(crash::worker_env())
         .env(MARKER, job_dir)
         .files(spec.as_input(job_dir)?, file)

@@ -2,6 +2,7 @@
 //!
 //! Called by `host`, `session` and the commands. Nothing may wait for it, or decide by what it shows.
 
+pub mod agents;
 mod columns;
 pub mod completion_md;
 pub mod debug;

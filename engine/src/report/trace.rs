@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use mahabharatha_core::config::{AgentKind, Config};
+use mahabharatha_core::config::Config;
 use mahabharatha_core::ids::{Level, Time};
 use mahabharatha_core::run::{Event, Run};
 use mahabharatha_core::view::{AttemptView, RunView, TaskView};
@@ -65,7 +65,7 @@ impl Part<'_> {
     }
 
     /// Returns the attributes of the agent that made an attempt, with the names of the conventions for generative AI. Its
-    /// name and model are as the journal has them; only its kind is that of today's configuration.
+    /// name and model are as the journal has them; only its provider is that of today's configuration.
     fn agent_of(&self, task: &TaskView, attempt: &AttemptView) -> Vec<(&'static str, Value)> {
         let attempts = self.run.task(&task.id).map(|state| state.attempts.as_slice()).unwrap_or_default();
         let record = attempts.iter().find(|record| record.attempt.0 == attempt.attempt);
@@ -73,11 +73,11 @@ impl Part<'_> {
         let Some((report, name)) = report.and_then(|report| Some((report, report.agent.as_deref()?))) else {
             return Vec::new();
         };
-        let is_claude = self.config.agents.get(name).is_some_and(|agent| agent.kind == AgentKind::Claude);
+        let provider = self.config.agent(name).and_then(|agent| agent.provider.as_deref());
         vec![
             ("gen_ai.operation.name", json!("invoke_agent")),
             ("gen_ai.agent.name", json!(name)),
-            ("gen_ai.provider.name", json!(is_claude.then_some("anthropic"))),
+            ("gen_ai.provider.name", json!(provider)),
             ("gen_ai.request.model", json!(report.model)),
         ]
     }

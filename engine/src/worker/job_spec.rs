@@ -207,7 +207,7 @@ impl JobSpec {
 
     /// Returns the agent's environment: that of the verification plus the variables only the agent gets.
     pub fn agent_environment(&self, workdir: &Path) -> BTreeMap<OsString, OsString> {
-        let mut env = base_env(&self.agent.env_pass);
+        let mut env = base_env(&self.agent.profile.env);
         env.extend(self.environment(workdir));
         env
     }

@@ -58,7 +58,7 @@ impl Log {
     pub fn open(spec: &JobSpec) -> Log {
         let job = &spec.job;
         let origin = json!({ "worker": job.worker.0, "task": job.task, "attempt": job.attempt.0 });
-        let passed = [spec.env_pass.as_slice(), &spec.agent.env_pass].concat();
+        let passed = [spec.env_pass.as_slice(), &spec.agent.profile.env].concat();
         Log::to(&[&spec.logs.worker, &spec.logs.task], origin, spec.logs.max_bytes, redactor(&passed))
     }
 

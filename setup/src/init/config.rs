@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use mahabharatha_core::config::{AgentConfig, Config, Format};
 use mahabharatha_sys::ui::one_line;
 
 use super::detect::{self, Command, Kind, Survey};
@@ -36,6 +37,7 @@ pub fn text(
 ) -> String {
     let mut text = String::from(HEAD);
     text += &project(survey);
+    text += &agent(&is_there, &is_set, &exists);
     let (present, absent): (Vec<_>, Vec<_>) =
         security_gates(survey).into_iter().partition(|gate| is_there(gate.program));
     let mut names = BTreeSet::new();
@@ -67,6 +69,29 @@ pub fn text(
          security:\n  rules_repository: null\n",
     );
     text
+}
+
+/// Proposes an installed coding agent, one that is logged in first. Nothing is written if it is the default one, or if none
+/// is installed.
+fn agent(is_there: impl Fn(&str) -> bool, is_set: impl Fn(&str) -> bool, exists: impl Fn(&str) -> bool) -> String {
+    let default = Config::default().agent;
+    let is_installed = |agent: &AgentConfig| agent.command.first().is_some_and(|program| is_there(program));
+    let mut found: Vec<(&String, &AgentConfig)> =
+        AgentConfig::shipped().iter().filter(|(_, agent)| is_installed(agent) && agent.format != Format::Acp).collect();
+    let is_logged_in = |agent: &AgentConfig| {
+        agent.keys().any(|name| is_set(name)) || agent.login.iter().any(|file| exists(&format!("~/{file}")))
+    };
+    found.sort_by_key(|(name, agent)| (!is_logged_in(agent), **name != default));
+    match found.first() {
+        Some((name, _)) if **name != default => {
+            let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+            format!(
+                "\n# Coding agents that were found: {}. `mahabharatha agents` tells more.\nagent: {name}\n",
+                names.join(", ")
+            )
+        }
+        _ => String::new(),
+    }
 }
 
 fn project(survey: &Survey) -> String {
@@ -431,5 +456,17 @@ mod tests {
             prop_assert_eq!(config.project.name, Some(one_line(&name)).filter(|name| !name.is_empty()));
             prop_assert_eq!(&config.quality_gates[0].command, &command);
         }
+    }
+
+    #[test]
+    fn an_installed_agent_is_proposed() {
+        let propose = |installed: &[&str], set: &[&str]| {
+            agent(|program| installed.contains(&program), |name| set.contains(&name), |_| false)
+        };
+        assert_eq!(propose(&[], &[]), "");
+        assert_eq!(propose(&["claude", "codex"], &[]), "");
+        let text = propose(&["codex", "gemini"], &["GEMINI_API_KEY"]);
+        assert!(text.ends_with("agent: gemini\n") && text.contains("found: gemini, codex."), "{text}");
+        assert_eq!(Config::parse(&text).unwrap().agent, "gemini");
     }
 }

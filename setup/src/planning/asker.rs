@@ -4,10 +4,10 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
+use mahabharatha_core::config::{AgentConfig, Config};
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::prompt::Document;
-use mahabharatha_engine::agent::{self, Asked, claude};
+use mahabharatha_engine::agent::{self, Asked};
 use mahabharatha_engine::confinement::Confinement;
 use mahabharatha_engine::report::text::amount;
 use mahabharatha_sys::error::{Error, Kind, Result};
@@ -92,23 +92,12 @@ impl<'a> Asker<'a> {
                 known.join(", ")
             ))
         })?;
-        match (agent.kind, agent.command.first()) {
-            (AgentKind::Claude, _) => {
-                claude::check(root, root, &agent.command, &agent.env).map_err(|trouble| {
-                    Error::new(Kind::Preflight, format!("{name}: {}", trouble.what)).hint(trouble.hint)
-                })?;
-            }
-            (AgentKind::Command, None) => {
-                return Err(Error::new(Kind::Invalid, format!("the agent {name} has no command configured"))
-                    .hint(format!("Set agents.{name}.command in .mahabharatha/config.yaml.")));
-            }
-            (AgentKind::Command, Some(program)) => {
-                if agent::find_program(root, program).is_none() {
-                    return Err(Error::new(Kind::Preflight, format!("{name}: cannot run {program}"))
-                        .hint(format!("Install it and make it executable, or change agents.{name}.command.")));
-                }
-            }
+        if agent.command.is_empty() {
+            return Err(Error::new(Kind::Invalid, format!("the agent {name} has no command configured"))
+                .hint(format!("Set agents.{name}.command in .mahabharatha/config.yaml.")));
         }
+        agent::check(root, root, name, agent)
+            .map_err(|problem| Error::new(Kind::Preflight, format!("{name}: {}", problem.what)).hint(problem.hint))?;
         let (name, run_cost, cost) = (name.to_owned(), Cost::default(), Cell::default());
         let mut confinement = Confinement::choose(&config.sandbox)?;
         if let (Some(project), Some(dir)) = (project, &config.worktrees.dir) {
@@ -126,7 +115,7 @@ impl<'a> Asker<'a> {
     ) -> Result<Self, Error> {
         let name = config.agent.as_str();
         match config.agent(name) {
-            Some(agent) if agent.kind == AgentKind::Command && !agent.command.is_empty() => {
+            Some(agent) if !agent.is_coding_agent() && !agent.command.is_empty() => {
                 let message = format!(
                     "the default agent {name} is a custom command, which could write files, so it must be named explicitly"
                 );
@@ -156,10 +145,7 @@ impl<'a> Asker<'a> {
     /// Returns the answer, or the reason why it is invalid, worded for the agent.
     pub fn ask(&self, ui: &Ui, prompt: &str, schema: &Value) -> Result<Result<Value, String>> {
         ui.note(&format!("asking {} as the {} …", self.name, self.role.as_str()));
-        let mut pass = [self.config.env.pass.as_slice(), &self.agent.env].concat();
-        if self.agent.kind == AgentKind::Claude {
-            pass.extend(claude::OWN_ENV.iter().map(|name| (*name).to_owned()));
-        }
+        let pass = [self.config.env.pass.as_slice(), &self.agent.env].concat();
         let mut env = proc::base_env(&pass);
         env.insert("MAHABHARATHA_ROLE".into(), self.role.as_str().into());
         if let Some(paths) = self.paths {

@@ -12,6 +12,7 @@ pub struct Feed(Arc<Mutex<State>>);
 struct State {
     pending: Vec<u8>,
     closed: bool,
+    stop: Option<Vec<u8>>,
 }
 
 impl Feed {
@@ -22,6 +23,15 @@ impl Feed {
     /// Closes the program's standard input once everything in the buffer is written.
     pub fn close(&self) {
         self.state().closed = true;
+    }
+
+    /// Sets what is written to make the program end. SIGTERM follows if it does not react.
+    pub fn stop_with(&self, bytes: impl Into<Vec<u8>>) {
+        self.state().stop = Some(bytes.into());
+    }
+
+    pub(super) fn take_stop(&self) -> Option<Vec<u8>> {
+        self.state().stop.take()
     }
 
     pub(super) fn has_pending(&self) -> bool {

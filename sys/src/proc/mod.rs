@@ -53,7 +53,6 @@ pub struct Cmd {
     cwd: Option<PathBuf>,
     env: BTreeMap<OsString, OsString>,
     stdin: Option<Feed>,
-    stop_message: Option<Vec<u8>>,
     timeout: Option<Duration>,
     grace: Duration,
     keep: (usize, usize),
@@ -85,7 +84,6 @@ impl Cmd {
             cwd: None,
             env: BTreeMap::new(),
             stdin: None,
-            stop_message: None,
             timeout: None,
             grace: Duration::ZERO,
             keep: DEFAULT_KEEP,
@@ -138,12 +136,6 @@ impl Cmd {
     /// Connects standard input to a feed; it stays open until the feed is closed.
     pub fn stdin_from(mut self, feed: Feed) -> Self {
         self.stdin = Some(feed);
-        self
-    }
-
-    /// Sets what is written to standard input to make the program end. SIGTERM follows if it does not react.
-    pub fn stop_message(mut self, bytes: impl Into<Vec<u8>>) -> Self {
-        self.stop_message = Some(bytes.into());
         self
     }
 
@@ -288,7 +280,6 @@ impl Cmd {
                 readers,
                 keep: self.keep,
                 stdin: self.stdin,
-                stop_message: self.stop_message,
                 timeout: self.timeout,
                 grace: self.grace,
                 copy: self.copy,

@@ -30,7 +30,6 @@ pub(super) struct Plan {
     pub readers: Vec<PipeReader>,
     pub keep: (usize, usize),
     pub stdin: Option<Feed>,
-    pub stop_message: Option<Vec<u8>>,
     pub timeout: Option<Duration>,
     pub grace: Duration,
     pub copy: Option<Box<dyn Write + Send>>,
@@ -43,7 +42,6 @@ pub struct Running {
     child: Option<Child>,
     streams: Vec<Stream>,
     input: Option<Input>,
-    stop_message: Option<Vec<u8>>,
     wake: PipeReader,
     control: Arc<Control>,
     started: Instant,
@@ -118,7 +116,6 @@ impl Running {
                 .map(|reader| Stream { reader: Some(reader), kept: Kept::new(plan.keep.0, plan.keep.1) })
                 .collect(),
             input,
-            stop_message: plan.stop_message,
             wake,
             control: Arc::new(Control {
                 wake: waker,
@@ -201,7 +198,10 @@ impl Running {
     /// Writes the stop message, if there is one, to standard input; returns when to send SIGTERM.
     fn send_stop_message(&mut self, kill_at: Instant) -> Instant {
         let now = Instant::now();
-        let Some((input, message)) = self.input.as_ref().zip(self.stop_message.take()) else { return now };
+        let Some((input, message)) = self.input.as_ref().and_then(|input| Some((input, input.feed.take_stop()?)))
+        else {
+            return now;
+        };
         input.feed.give(message);
         input.feed.close();
         now + STOP_MESSAGE_TIMEOUT.min(kill_at.saturating_duration_since(now) / 2)

@@ -220,7 +220,9 @@ fn half_a_line_is_not_kept() {
 #[test]
 fn the_stop_message_comes_before_sigterm() {
     let told = |script: &str, grace: Duration| {
-        let running = sh(script).stdin_from(Feed::default()).stop_message("enough\n").spawn().unwrap();
+        let feed = Feed::default();
+        feed.stop_with("enough\n");
+        let running = sh(script).stdin_from(feed).spawn().unwrap();
         running.canceller().cancel(grace);
         let ended = running.wait().unwrap();
         assert!(ended.cancelled);

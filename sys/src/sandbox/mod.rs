@@ -157,6 +157,11 @@ impl Sandbox {
         if self.layout.isolation == Isolation::Landlock { self.dir.join("home") } else { self.home.clone() }
     }
 
+    /// Returns the private home directory as we see it, to put files into it; only where there is a sandbox.
+    pub fn private_home(&self) -> PathBuf {
+        self.dir.join("home")
+    }
+
     /// Cuts the program off from the network.
     pub fn without_network(&mut self) {
         self.layout.network = false;

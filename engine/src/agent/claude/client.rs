@@ -6,28 +6,14 @@ use std::time::Duration;
 use mahabharatha_sys::proc::{self, Cmd};
 use serde::Deserialize;
 
-use super::super::find_program;
-use super::{OWN_ENV, QUIET_ENV};
+use super::super::{Found, Problem, find_program};
+use super::QUIET_ENV;
 
 /// The oldest client that works; earlier ones have other options and permission rules.
 const OLDEST_SUPPORTED: [u32; 3] = [2, 1, 197];
 /// The newest client that this program was tested with.
 const NEWEST_TESTED: [u32; 3] = [2, 1, 325];
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// A client that can be used.
-pub struct Client {
-    /// The client's version and login method.
-    pub found: String,
-    /// A warning about this client.
-    pub note: Option<ClientProblem>,
-}
-
-/// A problem with the client and its fix.
-pub struct ClientProblem {
-    pub what: String,
-    pub hint: String,
-}
 
 #[derive(Deserialize)]
 struct Login {
@@ -39,7 +25,7 @@ struct Login {
 
 /// Finds the client and asks it for its version and login state. Starts it in `cwd`: the client may execute what the
 /// settings there name.
-pub fn check(root: &Path, cwd: &Path, command: &[String], env_pass: &[String]) -> Result<Client, ClientProblem> {
+pub fn check(root: &Path, cwd: &Path, command: &[String], env_pass: &[String]) -> Result<Found, Problem> {
     let program = command.first().map_or("claude", String::as_str);
     let path = find_program(root, program).ok_or_else(|| {
         let place = if program.contains('/') { "is not an executable program" } else { "was not found on PATH" };
@@ -48,12 +34,11 @@ pub fn check(root: &Path, cwd: &Path, command: &[String], env_pass: &[String]) -
             "Install Claude Code, or set the path of its program in agents.claude.command.",
         )
     })?;
-    let pass: Vec<String> = OWN_ENV.iter().map(|name| (*name).to_owned()).chain(env_pass.iter().cloned()).collect();
     let run = |args: &[&str]| {
         let quiet = QUIET_ENV.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
         let args: Vec<&str> = command.iter().skip(1).map(String::as_str).chain(args.iter().copied()).collect();
         let ran =
-            Cmd::new(&path).args(args).cwd(cwd).envs(quiet).envs(proc::base_env(&pass)).timeout(CALL_TIMEOUT).run();
+            Cmd::new(&path).args(args).cwd(cwd).envs(quiet).envs(proc::base_env(env_pass)).timeout(CALL_TIMEOUT).run();
         ran.map_err(|error| problem(error.to_string(), "Try to start the program by hand."))
     };
     let output = String::from_utf8_lossy(&run(&["--version"])?.stdout).trim().to_owned();
@@ -72,7 +57,7 @@ pub fn check(root: &Path, cwd: &Path, command: &[String], env_pass: &[String]) -
     let status = run(&["auth", "status", "--json"])?;
     match serde_json::from_slice::<Login>(&status.stdout) {
         Ok(login) if login.logged_in => {
-            Ok(Client { found: format!("{output}, logged in ({})", login.method), note: untested(program, version) })
+            Ok(Found { what: format!("{output}, logged in ({})", login.method), note: untested(program, version) })
         }
         _ => Err(problem(
             format!("{program} is not logged in"),
@@ -82,7 +67,7 @@ pub fn check(root: &Path, cwd: &Path, command: &[String], env_pass: &[String]) -
 }
 
 /// Returns a warning if the client is newer than the tested ones: it most likely works, but may have changed.
-fn untested(program: &str, version: [u32; 3]) -> Option<ClientProblem> {
+fn untested(program: &str, version: [u32; 3]) -> Option<Problem> {
     let newer = format!(
         "{program} is version {}, newer than {}, the newest version that was tested",
         dotted(version),
@@ -96,8 +81,8 @@ fn dotted(version: [u32; 3]) -> String {
     version.map(|number| number.to_string()).join(".")
 }
 
-fn problem(what: String, hint: &str) -> ClientProblem {
-    ClientProblem { what, hint: hint.to_owned() }
+fn problem(what: String, hint: &str) -> Problem {
+    Problem { what, hint: hint.to_owned() }
 }
 
 fn parse_version(text: &str) -> Option<[u32; 3]> {

@@ -6,7 +6,6 @@
 
 mod ask;
 mod client;
-mod login;
 mod permissions;
 mod stream;
 #[cfg(test)]
@@ -14,52 +13,37 @@ mod tests;
 mod window;
 mod wire;
 
+use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher};
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mahabharatha_core::config::{AgentConfig, Isolation};
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::excerpt::last_words;
 use mahabharatha_core::prompt::bound_text;
 use mahabharatha_core::spec::{Effort, TaskSpec};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Agent, AgentOutcome, Session};
+use super::login::Logins;
+use super::protocol::{LAST_ANSWER, UNATTENDED};
+use super::{Agent, AgentOutcome, AgentSpec, Session, Terms};
 use mahabharatha_sys::bounded;
 use mahabharatha_sys::error::{Result, io};
-use mahabharatha_sys::proc::{Cmd, Ended, Feed};
+use mahabharatha_sys::proc::{self, Cmd, Ended, Feed};
+use mahabharatha_sys::sandbox::Sandbox;
 use stream::{Conversation, cancel, listener};
 
 pub use ask::{answer, command_for};
 pub use client::check;
-pub use login::{Login, config_dir, environment as login_environment, forget as forget_login};
 pub use wire::Usage;
 
-/// Environment variables that are passed on to the client: credentials, and how to reach the API.
-pub const OWN_ENV: &[&str] = &[
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "CLAUDE_CODE_OAUTH_TOKEN",
-    "ANTHROPIC_BASE_URL",
-    "CLAUDE_CONFIG_DIR",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "NODE_EXTRA_CA_CERTS",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-];
-
-/// The secrets among `OWN_ENV`, which the client gets but the commands that it runs do not.
+/// The secrets among the client's variables, which the client gets but the commands that it runs do not.
 const SECRETS: &str = "ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN CLAUDE_CODE_OAUTH_TOKEN";
 
 /// Turns off background work, memory between attempts, and parts of requests that a worker does not need.
@@ -79,51 +63,21 @@ const MAX_TURNS: &str = "100";
 /// Characters of the project's CLAUDE.md that go into the prompt.
 const MAX_MEMORY_CHARS: usize = 40_000;
 
-const PROTOCOL: &str = "\
-# You Are a Worker
-
-You run unattended: nobody answers questions, and a denied tool call stays denied. Write your files with Write and Edit; run \
-one plain command at a time.
-
-When you are done, answer with one or two sentences about what you did. If the task cannot be done as written, begin your \
-last answer with `BLOCKED:` and say what is in the way. If a person must choose between ways to do it, begin your last answer \
-with `ESCALATE:` and ask the question. A line of your last answer that begins with `DECISION:` is passed on to later tasks: use \
-it for a choice that they must know about.
-
-";
-
-/// Settings of this agent from the configuration.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Terms {
-    pub model: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub effort: Option<Effort>,
-    /// Models to use while the first one is overloaded or unavailable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fallback_model: Option<String>,
-    /// Remaining budget of the task.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_usd: Option<f64>,
-    /// Used fraction of the context window at which the agent is asked to stop.
-    pub context_threshold: f64,
-    /// Whether the agent gets the tools that read and change the feature's task list.
-    pub task_tools: bool,
-    /// The project's build and test commands.
-    pub commands: Vec<String>,
-}
+/// How the client's tools are to be used.
+const TOOLS: &str = "Write your files with Write and Edit; run one plain command at a time.";
 
 pub struct Claude {
-    program: Vec<String>,
+    profile: AgentConfig,
     terms: Terms,
     conversation: Arc<Mutex<Conversation>>,
-    login: Mutex<Option<Login>>,
+    logins: Mutex<Logins>,
 }
 
 impl Claude {
-    pub fn new(program: &[String], terms: &Terms) -> Claude {
-        let conversation = Conversation::new(Feed::default(), terms.context_threshold);
-        let (program, terms, conversation) = (program.to_vec(), terms.clone(), Arc::new(Mutex::new(conversation)));
-        Claude { program, terms, conversation, login: Mutex::default() }
+    pub fn new(spec: &AgentSpec) -> Claude {
+        let conversation = Conversation::new(Feed::default(), spec.terms.context_threshold);
+        let (profile, terms) = (spec.profile.clone(), spec.terms.clone());
+        Claude { profile, terms, conversation: Arc::new(Mutex::new(conversation)), logins: Mutex::default() }
     }
 
     fn conversation(&self) -> MutexGuard<'_, Conversation> {
@@ -133,12 +87,11 @@ impl Claude {
     /// Returns the options for model, effort and fallback; the task's own values override the configuration. Each is
     /// one word (`--option=value`), so that a value from a spec cannot be taken for an option.
     fn model_options(&self, task: &TaskSpec) -> Vec<String> {
-        let terms = &self.terms;
-        let effort = task.effort.as_deref().and_then(Effort::read).or(terms.effort).map(Effort::as_str);
+        let fallback = task.fallback_model.as_deref().or(self.profile.fallback_model.as_deref());
         let options = [
-            ("--model", task.model.as_deref().or(terms.model.as_deref())),
-            ("--effort", effort),
-            ("--fallback-model", task.fallback_model.as_deref().or(terms.fallback_model.as_deref())),
+            ("--model", self.profile.model_for(task)),
+            ("--effort", self.profile.effort_for(task).map(Effort::as_str)),
+            ("--fallback-model", fallback),
         ];
         options.into_iter().filter_map(|(option, value)| Some(format!("{option}={}", value?))).collect()
     }
@@ -172,11 +125,12 @@ impl Agent for Claude {
         let dir = session.job_dir.join("claude");
         self.write_files(&dir, &session)?;
         let shown = session.sandbox.give(&dir, "claude")?;
-        *self.login.lock().unwrap_or_else(PoisonError::into_inner) = Login::lend(session.sandbox)?;
+        *self.logins.lock().unwrap_or_else(PoisonError::into_inner) = lend(session.sandbox, &self.profile)?;
         if let Some(id) = session.env.get(OsStr::new(TASK_LIST)).filter(|_| self.terms.task_tools) {
-            login::lend_task_list(session.sandbox, id)?;
+            lend_task_list(session.sandbox, id)?;
         }
-        let (program, args) = self.program.split_first().map_or(("claude", &[][..]), |(first, rest)| (first, rest));
+        let (program, args) =
+            self.profile.command.split_first().map_or(("claude", &[][..]), |(first, rest)| (first, rest));
         let mut cmd = super::program(session.sandbox, session.root, program, args)?
             .args(["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"])
             .args(["--session-id", &session_id(), "--permission-mode", "dontAsk"])
@@ -196,6 +150,7 @@ impl Agent for Claude {
         let feed = conversation.feed();
         drop(conversation);
         feed.give(user_message(&session.prompt.own));
+        feed.stop_with(cancel());
         // The client splits the prefix at the last ` -`, so the path may contain any characters.
         let mut shell = shown.join(SHELL).into_os_string();
         shell.push(" -c");
@@ -203,10 +158,9 @@ impl Agent for Claude {
         Ok(cmd
             .envs(quiet)
             .envs(session.env)
-            .envs(login::environment(session.sandbox))
+            .envs(environment(session.sandbox))
             .env("CLAUDE_CODE_SHELL_PREFIX", shell)
             .stdin_from(feed)
-            .stop_message(cancel())
             .listen(listener(Arc::clone(&self.conversation))))
     }
 
@@ -214,7 +168,7 @@ impl Agent for Claude {
     /// its own cache.
     fn shared_prefix(&self, session: &Session<'_>) -> Option<String> {
         let mut hasher = DefaultHasher::new();
-        (&self.program, self.model_options(session.task), self.terms.task_tools).hash(&mut hasher);
+        (&self.profile.command, self.model_options(session.task), self.terms.task_tools).hash(&mut hasher);
         system_prompt(session).hash(&mut hasher);
         Some(format!("{:016x}", hasher.finish()))
     }
@@ -224,9 +178,7 @@ impl Agent for Claude {
     }
 
     fn clean_up(&self) {
-        if let Some(login) = self.login.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            login.take_back();
-        }
+        std::mem::take(&mut *self.logins.lock().unwrap_or_else(PoisonError::into_inner)).take_back();
     }
 
     fn reported_cost(&self) -> Option<Cost> {
@@ -242,6 +194,37 @@ impl Agent for Claude {
     }
 }
 
+/// Lends a confined client the user's login.
+pub fn lend(sandbox: &mut Sandbox, profile: &AgentConfig) -> Result<Logins> {
+    // Without a sandbox the client uses the user's own directory.
+    if sandbox.isolation() == Isolation::Off {
+        return Ok(Logins::default());
+    }
+    let home = sandbox.private_home();
+    Logins::lend(sandbox, profile, &home)
+}
+
+/// Makes one of the user's task lists available in the sandbox, for reading and writing.
+fn lend_task_list(sandbox: &mut Sandbox, id: &OsStr) -> Result<()> {
+    let name = Path::new("tasks").join(id);
+    match config_dir().map(|dir| dir.join(&name)).filter(|list| list.is_dir()) {
+        Some(list) => sandbox.lend(&list, &Path::new(".claude").join(name)),
+        None => Ok(()),
+    }
+}
+
+/// Returns variables that lead the client to its private directory.
+pub fn environment(sandbox: &Sandbox) -> BTreeMap<OsString, OsString> {
+    let dir = (sandbox.isolation() != Isolation::Off).then(|| sandbox.home().join(".claude"));
+    dir.into_iter().map(|dir| ("CLAUDE_CONFIG_DIR".into(), dir.into())).collect()
+}
+
+/// Returns the user's directory of the client, found in the same way as the client does.
+pub fn config_dir() -> Option<PathBuf> {
+    let configured = std::env::var_os("CLAUDE_CONFIG_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    configured.or_else(|| proc::home().map(|home| home.join(".claude")))
+}
+
 fn user_message(text: &str) -> String {
     let message: Value = json!({ "type": "user", "message": { "role": "user", "content": text } });
     format!("{message}\n")
@@ -250,7 +233,7 @@ fn user_message(text: &str) -> String {
 /// Returns the system prompt, byte for byte the same for all workers of a feature so that the service can cache it;
 /// decisions made during the run come last.
 fn system_prompt(session: &Session<'_>) -> String {
-    let mut text = PROTOCOL.to_owned();
+    let mut text = format!("{UNATTENDED} {TOOLS}\n\n{LAST_ANSWER}\n\n");
     for name in ["CLAUDE.md", ".claude/CLAUDE.md"] {
         if let Some(memory) = memory(session.worktree, name) {
             text.push_str(&format!("# The Project's {name}\n\n{}\n\n", bound_text(memory.trim(), MAX_MEMORY_CHARS)));

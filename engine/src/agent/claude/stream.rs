@@ -12,11 +12,11 @@ use mahabharatha_core::cost::Cost;
 use mahabharatha_core::excerpt::{failure_report, key_line, last_words};
 use mahabharatha_core::ids::Time;
 use mahabharatha_core::run::event::Reason;
-use mahabharatha_core::run::needs::needs_in;
 use mahabharatha_core::secrets::Redactor;
 use mahabharatha_sys::proc::{Ended, Exit, Feed, Lines, bounded_text};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
+use super::super::protocol::{doing, meaning, unserved};
 use super::super::{AgentEvent, AgentOutcome, EventSink, FEEDBACK_BYTES};
 use super::user_message;
 use super::window::Window;
@@ -171,7 +171,7 @@ impl Conversation {
                 let code = error.clone().unwrap_or_else(|| "no answer".to_owned());
                 let why = error_status.map_or(code.clone(), |status| format!("{status} {code}"));
                 self.api_error = (error, error_status);
-                (self.events)(AgentEvent::Retrying { retry: attempt, of: max_retries, why });
+                (self.events)(AgentEvent::Retrying { retry: attempt, of: Some(max_retries), why });
             }
             System::CompactBoundary { compact_metadata } => {
                 (self.events)(AgentEvent::Compacted { from: compact_metadata.pre_tokens });
@@ -187,7 +187,7 @@ impl Conversation {
         }
         if context > 0 && self.counted.insert(message.id) {
             self.tokens = self.tokens.saturating_add(message.usage.total());
-            let usage = AgentEvent::Usage { tokens: self.tokens, context: self.percent(context) };
+            let usage = AgentEvent::Usage { tokens: self.tokens, context: Some(self.percent(context)) };
             (self.events)(usage);
         }
         let Content::Blocks(blocks) = message.content else { return };
@@ -296,13 +296,7 @@ impl Conversation {
             let said = said.map(|said| format!(": {said}")).unwrap_or_default();
             return AgentOutcome::Failed(format!("{what}{said}\n\n{errors}\n\n{answer}").trim_end().to_owned());
         }
-        let mark = |mark: &str| answer.strip_prefix(mark).map(|rest| rest.trim().to_owned());
-        match (mark("BLOCKED:"), mark("ESCALATE:")) {
-            (Some(reason), _) => AgentOutcome::Blocked(reason),
-            (_, Some(question)) => AgentOutcome::Escalated(question),
-            _ if !needs_in(&answer).is_empty() => AgentOutcome::Blocked(answer),
-            _ => AgentOutcome::Done,
-        }
+        meaning(answer)
     }
 
     /// Returns a checkpoint note for an agent that had no context left to write one.
@@ -316,17 +310,17 @@ impl Conversation {
     fn service_error(&self, outcome: &Outcome) -> AgentOutcome {
         let (code, status) =
             (self.api_error.0.as_deref().unwrap_or_default(), outcome.api_error_status.or(self.api_error.1));
-        let limited = code == "rate_limit" || status == Some(429);
-        let (cause, reason) = match (code, status) {
-            _ if limited => ("the API limit is reached", Some(Reason::ApiLimit)),
-            ("authentication_failed" | "billing_error", _) | (_, Some(401 | 403)) => {
-                ("the API refuses access", Some(Reason::ApiAccess))
-            }
-            ("overloaded", _) | (_, Some(500..)) => ("the API is overloaded or down", None),
-            ("server_error" | "unknown", None) => ("the API cannot be reached", None),
-            _ => return AgentOutcome::Failed(format!("The API rejected the request: {}", outcome.result)),
+        let cause = match (code, status) {
+            ("rate_limit", _) => unserved(Some(429)),
+            ("authentication_failed" | "billing_error", _) if status != Some(429) => unserved(Some(401)),
+            ("overloaded", _) if !matches!(status, Some(401 | 403 | 429)) => unserved(Some(529)),
+            ("server_error" | "unknown", None) => Some(("the API cannot be reached", None)),
+            _ => unserved(status),
         };
-        let until = self.limited_until.filter(|_| limited);
+        let Some((cause, reason)) = cause else {
+            return AgentOutcome::Failed(format!("The API rejected the request: {}", outcome.result));
+        };
+        let until = self.limited_until.filter(|_| reason == Some(Reason::ApiLimit));
         AgentOutcome::Unserved { why: format!("{cause} ({})", outcome.result.trim()), reason, until }
     }
 }
@@ -338,27 +332,6 @@ pub fn cancel() -> String {
     format!("{}\n", json!({ "type": "control_request", "request_id": "stop", "request": request }))
 }
 
-/// Describes a tool use for the user, without secrets.
-fn doing(worktree: &Path, redactor: &Redactor, tool: &str, input: &Map<String, Value>) -> String {
-    let text = |key: &str| redactor.redacted(input.get(key).and_then(Value::as_str).unwrap_or_default());
-    let path = || {
-        let path = text("file_path");
-        let path = Path::new(&path);
-        path.strip_prefix(worktree).unwrap_or(path).display().to_string()
-    };
-    match tool {
-        "Read" => format!("reading {}", path()),
-        "Write" | "Edit" | "NotebookEdit" => format!("editing {}", path()),
-        "Bash" => {
-            let command: String = text("command").lines().next().unwrap_or_default().chars().take(200).collect();
-            format!("running {command}")
-        }
-        "TaskGet" | "TaskList" => "reading the task list".to_owned(),
-        "TaskUpdate" => "updating the task list".to_owned(),
-        other => format!("using {other}"),
-    }
-}
-
 /// Returns the sink for the client's output.
 pub fn listener(conversation: Arc<Mutex<Conversation>>) -> impl Write + Send + 'static {
     Lines::new(MAX_LINE_BYTES, move |line| {
@@ -368,6 +341,8 @@ pub fn listener(conversation: Arc<Mutex<Conversation>>) -> impl Write + Send + '
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     #[test]

@@ -1,0 +1,93 @@
+//! Checks that an agent is installed and, as far as that can be known, logged in, without a request to its service.
+
+use std::path::Path;
+use std::time::Duration;
+
+use mahabharatha_core::config::{AgentConfig, Format};
+use mahabharatha_core::prompt::bound_text;
+use mahabharatha_sys::proc::{self, Cmd};
+
+use super::{claude, find_program, login};
+
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// Characters of what a program prints as its version that are shown.
+const MAX_VERSION_CHARS: usize = 80;
+
+/// An agent that can be used.
+pub struct Found {
+    /// The agent's version and login, for people.
+    pub what: String,
+    /// A warning about this agent.
+    pub note: Option<Problem>,
+}
+
+/// A problem with an agent and its fix.
+pub struct Problem {
+    pub what: String,
+    pub hint: String,
+}
+
+/// Whether an agent has a login that it can use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LoginState {
+    /// By a file, or a variable of the environment.
+    Present(String),
+    /// None was found where the agent keeps it, but it may have one elsewhere, or need none.
+    Unknown,
+}
+
+/// Finds the agent's program and asks it for its version. Starts it in `cwd`: a program may execute what settings there
+/// name.
+pub fn check(root: &Path, cwd: &Path, name: &str, agent: &AgentConfig) -> Result<Found, Problem> {
+    if agent.format == Format::Claude {
+        return claude::check(root, cwd, &agent.command, &agent.env);
+    }
+    let Some(program) = agent.command.first() else {
+        let hint = format!("Set agents.{name}.command in .mahabharatha/config.yaml.");
+        return Err(Problem { what: "no command is configured".to_owned(), hint });
+    };
+    if find_program(root, program).is_none() {
+        let place = if program.contains('/') { "is no program that can be run" } else { "was not found on PATH" };
+        let hint = format!("Put it there, executable, or change agents.{name}.command in .mahabharatha/config.yaml.");
+        return Err(Problem { what: format!("{program} {place}"), hint });
+    }
+    if !agent.is_coding_agent() {
+        return Ok(Found { what: "can be started".to_owned(), note: None });
+    }
+    let version = version(root, cwd, agent).ok_or_else(|| Problem {
+        what: format!("{program} --version failed"),
+        hint: "Try to start the program by hand.".to_owned(),
+    })?;
+    Ok(match login_state(agent) {
+        LoginState::Present(by) => Found { what: format!("{version}, login by {by}"), note: None },
+        LoginState::Unknown => Found {
+            what: format!("{version}, login unknown"),
+            note: Some(Problem { what: "no login or key was found".to_owned(), hint: login_hint(agent) }),
+        },
+    })
+}
+
+/// Returns what the program prints as its version.
+pub fn version(root: &Path, cwd: &Path, agent: &AgentConfig) -> Option<String> {
+    let (program, first) = agent.command.split_first()?;
+    let cmd = Cmd::new(find_program(root, program)?).args(first).arg("--version");
+    let ended = cmd.cwd(cwd).envs(proc::base_env(&agent.env)).timeout(CALL_TIMEOUT).run().ok()?;
+    let text = String::from_utf8_lossy(&ended.stdout).into_owned();
+    let line = text.lines().map(str::trim).rfind(|line| line.contains(|c: char| c.is_ascii_digit()))?;
+    ended.success().then(|| bound_text(line, MAX_VERSION_CHARS))
+}
+
+/// Looks for a login: a key in the environment, or the file in which the agent keeps it.
+pub fn login_state(agent: &AgentConfig) -> LoginState {
+    let key = agent.keys().find(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
+    let file = || login::files(agent).first().map(|(name, _)| format!("~/{name}"));
+    key.map(str::to_owned).or_else(file).map_or(LoginState::Unknown, LoginState::Present)
+}
+
+fn login_hint(agent: &AgentConfig) -> String {
+    let program = agent.command.first().map_or("the agent", String::as_str);
+    match agent.keys().collect::<Vec<_>>().as_slice() {
+        [] => format!("Log in with {program} itself."),
+        keys => format!("Log in with {program} itself, or set {}.", keys.join(" or ")),
+    }
+}
