@@ -3,7 +3,7 @@
 //! Called by `session` and `host`.
 
 use mahabharatha_core::config::Config;
-use mahabharatha_core::estimate::{By, Estimate, History, Observed};
+use mahabharatha_core::estimate::{self, Assigned, By, Estimate, History, Observed};
 use mahabharatha_core::graph::{Task, TaskGraph};
 use mahabharatha_core::ids::{Feature, Time};
 use mahabharatha_sys::error::{Error, Kind, Result};
@@ -49,6 +49,15 @@ pub fn observe(paths: &FeaturePaths) -> Result<Option<Observed>> {
         let hint = format!("See `mahabharatha debug -f {}`.", paths.feature());
         Error::new(Kind::Invalid, format!("{}: {why}", paths.journal().display())).hint(hint)
     })
+}
+
+/// Assigns the tasks of a graph to agents, by the configuration and, if that asks for it, by the history.
+pub fn assign(project: &Project, config: &Config, graph: &TaskGraph, asked: Option<&str>) -> Assigned {
+    let history = match config.routing.route {
+        Some(_) => load(project, &graph.feature, None).history,
+        None => History::default(),
+    };
+    estimate::assign(config, graph, asked, &history)
 }
 
 /// Who is to do the tasks, and how many at once.

@@ -32,7 +32,7 @@ use mahabharatha_core::graph::TaskGraph;
 use mahabharatha_core::ids::{Oid, TaskId, Time};
 use mahabharatha_core::plan::{Plan, worker_assignments};
 use mahabharatha_core::run::event::{Event, Intent, Note, Policy, Setup};
-use mahabharatha_core::run::{End, Run, drive, record, record_start, replay};
+use mahabharatha_core::run::{End, Roster, Run, drive, record, record_start, replay};
 use mahabharatha_core::spec::GraphFile;
 use mahabharatha_core::view::RunView;
 use mahabharatha_sys::crash;
@@ -246,12 +246,13 @@ impl Session<'_> {
         self.check(&ground)?;
         worktrees::settle(project, paths, None, &self.config)?;
         self.warn_of_cost(&graph);
-        let setup = setup(&ground, file, project.head_branch()?, start, self.policy(None))?;
+        let policy = Policy { roster: self.roster(&graph), ..self.policy(None) };
+        let setup = setup(&ground, file, project.head_branch()?, start, policy)?;
         let mut run = Run::start(now(), &setup).map_err(|why| Error::new(Kind::Invalid, why))?;
         let mut opening = Opening::default();
         let started = record_start(&run, journal)?;
         if options.intent != Intent::Complete {
-            let event = self.resumed(options.intent, None)?;
+            let event = self.resumed(options.intent, None, &graph)?;
             record(&mut run, journal, now(), &event)?;
         }
         opening.tell(&started, &run);
@@ -271,13 +272,14 @@ impl Session<'_> {
         changed_config::check(&run, &self.config, self.options.accept_config, &self.display)?;
         self.check(&self.ground(graph, Some(&run)))?;
         worktrees::settle(self.project, self.paths, Some(&run), &self.config)?;
+        let resumed = self.resumed(self.options.intent, Some(&run), graph)?;
         let mut events = Vec::new();
         if start != run.setup().start {
             let git_config = self.project.pinned_config()?.0;
             events.push(Event::Started(Box::new(Setup { start, git_config, ..run.setup().clone() })));
         }
         events.extend(changed.map(|(file, _)| Event::Replanned { graph: Box::new(file) }));
-        events.push(self.resumed(self.options.intent, Some(&run))?);
+        events.push(resumed);
         let opening = Opening::of(&run);
         let mut begun = Begun { run, opening };
         for event in &events {
@@ -355,9 +357,15 @@ impl Session<'_> {
     }
 
     /// Returns the event by which this process takes over the run.
-    fn resumed(&self, intent: Intent, run: Option<&Run>) -> Result<Event> {
+    fn resumed(&self, intent: Intent, run: Option<&Run>, graph: &TaskGraph) -> Result<Event> {
         let planning = self.paths.planning_cost()?;
-        Ok(Event::Resumed { policy: self.policy(run), intent, planning })
+        let policy = Policy { roster: self.roster(graph), ..self.policy(run) };
+        Ok(Event::Resumed { policy, intent, planning })
+    }
+
+    /// Returns which agents make the attempts, by the configuration and the history.
+    fn roster(&self, graph: &TaskGraph) -> Roster {
+        history::assign(self.project, &self.config, graph, self.options.agent.as_deref()).roster
     }
 
     /// Returns the policy of this process. A number of workers set by `scale` holds unless the user gives another one.

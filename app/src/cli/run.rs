@@ -12,7 +12,8 @@ use mahabharatha_core::plan::Plan;
 use mahabharatha_core::run::event::{Intent, Schedule};
 use mahabharatha_engine::agent;
 use mahabharatha_engine::containers::Containers;
-use mahabharatha_engine::report::plan::{render_containers, render_plan};
+use mahabharatha_engine::history;
+use mahabharatha_engine::report::plan::{render_containers, render_plan, render_routes};
 use mahabharatha_engine::session::{self, Options, Outcome, control};
 use mahabharatha_engine::specs;
 use mahabharatha_sys::error::{Error, Kind, Result};
@@ -276,6 +277,7 @@ fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
     let is_done = |id: &TaskId| run.as_ref().and_then(|run| run.task(id)).is_some_and(|task| !task.is_open());
     let (done, to_do): (Vec<&Task>, Vec<&Task>) = graph.tasks().iter().partition(|task| is_done(&task.id));
     let commands = agent::commands(&config, &to_do, args.agent.as_deref())?;
+    let routes = history::assign(&place.project, &config, &graph, args.agent.as_deref()).routes;
     if ui.json() {
         let commands: Vec<_> =
             commands.iter().map(|(place, command)| serde_json::json!({ "where": place, "command": command })).collect();
@@ -283,11 +285,15 @@ fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
         let containers = containers.map(|outline| outline.into_iter().collect::<BTreeMap<_, _>>());
         let data = serde_json::json!({
             "feature": place.feature.as_str(), "schedule": schedule, "plan": plan, "done": done, "commands": commands, "containers": containers,
+            "routes": routes,
         });
         ui.data(&(serde_json::to_string_pretty(&data).expect("a plan has string keys only") + "\n"));
         return Ok(ExitCode::Done);
     }
     ui.data(&render_plan(&plan, &graph, &commands, ui.columns().unwrap_or(100)));
+    if !routes.is_empty() {
+        ui.data(&render_routes(&routes));
+    }
     if let Some(outline) = containers {
         ui.data(&render_containers(&outline));
     }

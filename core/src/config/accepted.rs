@@ -10,7 +10,7 @@ impl Config {
         // Every key is named, so that the compiler asks where a new one belongs.
         #[rustfmt::skip]
         let Config {
-            launcher, quality_gates, gates, agent, agents, env, merge, ownership, sandbox, secrets, worktrees, notify,
+            launcher, quality_gates, gates, agent, agents, routing: _, env, merge, ownership, sandbox, secrets, worktrees, notify,
             project: _, run: _, workers: _, ports: _, retry: _, plugins: _, budget: _, resources: _, claude_tasks: _, cleanup: _, logs: _, security: _,
         } = self;
         let mut accepted = Accepted::default();

@@ -67,6 +67,21 @@ pub struct AgentConfig {
     pub fallback_after: u32,
 }
 
+/// How tasks are given to agents.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Routing {
+    /// How the agent of a task's first attempt is chosen; none for the one that the task or the configuration names.
+    pub route: Option<RoutePolicy>,
+    /// Agents that take over from one another after a failed attempt, the cheapest first.
+    pub escalate: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RoutePolicy {
+    /// By the cost of earlier attempts at similar tasks.
+    CheapestThatPasses,
+}
+
 /// What an agent's output looks like, and so how it is driven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -203,36 +218,50 @@ impl AgentConfig {
 /// Reads the shipped profiles, of which each may extend one above it.
 fn shipped(root: &mut Table<'_>) -> BTreeMap<String, AgentConfig> {
     let mut all: BTreeMap<String, AgentConfig> = BTreeMap::new();
-    root.named_tables("agents", |t, name| {
-        let base = t.text("kind").and_then(|kind| all.get(&kind).cloned()).unwrap_or_else(AgentConfig::blank);
-        let agent = AgentConfig { kind: name.to_owned(), ..agent(t, base) };
-        all.insert(name.to_owned(), agent);
+    root.table("agents", |t| {
+        t.others(|t, name| {
+            let base = t.text("kind").and_then(|kind| all.get(&kind).cloned()).unwrap_or_else(AgentConfig::blank);
+            let agent = AgentConfig { kind: name.to_owned(), ..agent(t, base) };
+            all.insert(name.to_owned(), agent);
+        })
     });
     all
 }
 
-/// Returns the shipped agents and those of the configuration, each of which extends a shipped one.
-pub(super) fn agents(root: &mut Table<'_>) -> BTreeMap<String, AgentConfig> {
+/// Returns the shipped agents and those of the configuration, each of which extends a shipped one, and how tasks are routed
+/// to them.
+pub(super) fn agents(t: &mut Table<'_>) -> (BTreeMap<String, AgentConfig>, Routing) {
     let shipped = AgentConfig::shipped();
-    let names: Vec<String> = root.names_in("agents").into_iter().chain(shipped.keys().cloned()).collect();
-    let given = root.named_tables("agents", |t, name| {
+    let names: Vec<String> = t.names().into_iter().chain(shipped.keys().cloned()).collect();
+    let routing = routing(t, &names);
+    let given = t.others(|t, name| {
         let base = base(t, name, shipped).unwrap_or_else(AgentConfig::blank);
         let agent = agent(t, base);
-        if agent.fallback.as_ref().is_some_and(|fallback| !names.contains(fallback)) {
-            t.reject("fallback", "the name of an agent");
+        if agent.fallback.as_ref().is_some_and(|fallback| fallback == name || !names.contains(fallback)) {
+            t.reject("fallback", "the name of another agent");
+        }
+        if agent.fallback.is_some() && routing.escalate.iter().any(|step| step == name) {
+            t.reject("fallback", "left out: the next agent of `agents.escalate` takes over");
         }
         agent
     });
-    let agents: BTreeMap<String, AgentConfig> = shipped.clone().into_iter().chain(given).collect();
-    if let Some(name) = agents.keys().find(|name| takes_over_from_itself(&agents, name)) {
-        root.reject("agents", &format!("without a cycle of `fallback`, but {name} would take over from itself"));
-    }
-    agents
+    (shipped.clone().into_iter().chain(given).collect(), routing)
 }
 
-fn takes_over_from_itself(agents: &BTreeMap<String, AgentConfig>, name: &str) -> bool {
-    let next = |name: &str| agents.get(name)?.fallback.as_deref();
-    std::iter::successors(next(name), |name| next(name)).take(agents.len()).any(|other| other == name)
+fn routing(t: &mut Table<'_>, agents: &[String]) -> Routing {
+    let route = t.word("route", &[("cheapest-that-passes", RoutePolicy::CheapestThatPasses)]);
+    let escalate = t.texts("escalate", |name| match agents.iter().any(|agent| agent == name) {
+        true => Ok(()),
+        false => Err("the name of an agent".to_owned()),
+    });
+    let is_repeated = escalate.iter().enumerate().any(|(index, name)| escalate[..index].contains(name));
+    if is_repeated || escalate.len() == 1 {
+        t.reject("escalate", "two or more different agents, the cheapest first");
+    }
+    if route.is_some() && escalate.is_empty() {
+        t.reject("escalate", "the agents to choose from, the cheapest first, since `agents.route` is set");
+    }
+    Routing { route, escalate }
 }
 
 /// Returns the profile that an agent extends: the one that `kind` names, else the one of its own name.

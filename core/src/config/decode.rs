@@ -46,7 +46,7 @@ impl Config {
 }
 
 fn config(root: &mut Table<'_>) -> Config {
-    let agents = agents(root);
+    let (agents, routing) = root.table("agents", agents);
     Config {
         project: root.table("project", |t| Project { name: t.text("name"), description: t.text("description") }),
         run: root.table("run", |t| RunConfig {
@@ -64,6 +64,7 @@ fn config(root: &mut Table<'_>) -> Config {
         plugins: root.table("plugins", plugins),
         agent: default_agent(root, &agents),
         agents,
+        routing,
         env: root.table("env", |t| Env { pass: t.texts("pass", variable_name) }),
         merge: root.table("merge", merge),
         budget: root.table("budget", budget),

@@ -18,7 +18,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use crate::isolation::Isolation;
-pub use agents::{AgentConfig, Format, PathRules};
+pub use agents::{AgentConfig, Format, PathRules, RoutePolicy, Routing};
 pub use decode::WORKERS;
 pub use generated::{Generated, is_lock_file};
 pub use inputs::SetupInputs;
@@ -44,6 +44,7 @@ pub struct Config {
     /// The default agent, for tasks that name none.
     pub agent: String,
     pub agents: BTreeMap<String, AgentConfig>,
+    pub routing: Routing,
     pub env: Env,
     pub merge: Merge,
     pub budget: Budget,

@@ -16,6 +16,8 @@ pub struct Table<'a> {
     at: Option<Place>,
     entries: &'a [(Key, Rc<Node>)],
     asked: Vec<&'static str>,
+    /// Whether the keys that were not asked for are names that the user chose.
+    has_others: bool,
     problems: &'a mut Vec<ConfigProblem>,
     /// What is asked for, only while a schema is made.
     shape: Option<Shape>,
@@ -34,6 +36,7 @@ fn shape_of<T>(read: impl FnOnce(&mut Table<'_>) -> T) -> Shape {
         at: None,
         entries: &[],
         asked: Vec::new(),
+        has_others: false,
         problems: &mut problems,
         shape: Some(Shape::default()),
     };
@@ -65,7 +68,8 @@ fn read_table<T>(
     let wrong = node.filter(|node| !node.is_null() && !matches!(node.value, Value::Map(_)));
     let wrong = wrong.map(|node| must_be(&path, node, "a mapping (lines of `key: value`)"));
     let before = problems.len();
-    let mut table = Table { path, at: node.map(|node| node.at), entries, asked: Vec::new(), problems, shape: None };
+    let at = node.map(|node| node.at);
+    let mut table = Table { path, at, entries, asked: Vec::new(), has_others: false, problems, shape: None };
     let value = read(&mut table);
     table.report_unknown();
     if let Some(wrong) = wrong {
@@ -97,28 +101,18 @@ impl<'a> Table<'a> {
         items.into_iter().map(|(path, node)| read_table(path, Some(node), self.problems, &mut read)).collect()
     }
 
-    /// Reads a mapping from user-chosen names to mappings.
-    pub fn named_tables<T>(
-        &mut self,
-        key: &'static str,
-        mut read: impl FnMut(&mut Table<'_>, &str) -> T,
-    ) -> Vec<(String, T)> {
+    /// Reads the keys that were not asked for, as mappings under names that the user chose.
+    pub fn others<T>(&mut self, mut read: impl FnMut(&mut Table<'_>, &str) -> T) -> Vec<(String, T)> {
         if let Some(shape) = &mut self.shape {
-            let inner = shape_of(|table| read(table, "")).to_schema();
-            shape.add(key, json!({ "type": "object", "additionalProperties": inner }));
+            shape.set_others(shape_of(|table| read(table, "")).to_schema());
         }
-        let Some(node) = self.get(key) else { return Vec::new() };
-        let Value::Map(entries) = &node.value else {
-            self.problem(key, node, "a mapping from names to mappings");
-            return Vec::new();
-        };
-        let path = self.path_of(key);
-        report_duplicates(&path, entries, self.problems);
+        self.has_others = true;
+        let others = self.entries.iter().filter(|(name, _)| !self.asked.contains(&name.text.as_str()));
         let read_one = |(name, node): &(Key, Rc<Node>)| {
-            let path = format!("{path}.{}", name.text);
+            let path = join(&self.path, &name.text);
             (name.text.clone(), read_table(path, Some(node), self.problems, |table| read(table, &name.text)))
         };
-        entries.iter().map(read_one).collect()
+        others.map(read_one).collect()
     }
 
     pub fn whole(&mut self, key: &'static str, min: u32, max: u32, default: u32) -> u32 {
@@ -223,12 +217,9 @@ impl<'a> Table<'a> {
         texts
     }
 
-    /// Returns the names in a mapping from user-chosen names.
-    pub fn names_in(&mut self, key: &'static str) -> Vec<String> {
-        match self.get(key).map(|node| &node.value) {
-            Some(Value::Map(entries)) => entries.iter().map(|(name, _)| name.text.clone()).collect(),
-            _ => Vec::new(),
-        }
+    /// Returns all keys of the mapping.
+    pub fn names(&self) -> Vec<String> {
+        self.entries.iter().map(|(name, _)| name.text.clone()).collect()
     }
 
     /// Reads a mapping from user-chosen names, which all satisfy `check`, to texts.
@@ -351,7 +342,8 @@ impl<'a> Table<'a> {
     }
 
     fn report_unknown(self) {
-        for (key, _) in self.entries.iter().filter(|(key, _)| !self.asked.contains(&key.text.as_str())) {
+        let is_unknown = |key: &Key| !self.has_others && !self.asked.contains(&key.text.as_str());
+        for (key, _) in self.entries.iter().filter(|(key, _)| is_unknown(key)) {
             let path = join(&self.path, &key.text);
             let hint = match nearest(&key.text, &self.asked) {
                 Some(known) => format!("did you mean `{known}`?"),

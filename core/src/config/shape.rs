@@ -6,6 +6,8 @@ use serde_json::{Map, Value, json};
 pub struct Shape {
     properties: Map<String, Value>,
     required: Vec<&'static str>,
+    /// Schema of the keys that are not in `properties`; none if there may be no others.
+    others: Option<Value>,
 }
 
 /// Returns the schema of what is read as text: any single value, so that the command `true` needs no quotes.
@@ -27,11 +29,15 @@ impl Shape {
         }
     }
 
+    pub fn set_others(&mut self, schema: Value) {
+        self.others = Some(schema);
+    }
+
     pub fn require(&mut self, key: &'static str) {
         self.required.push(key);
     }
 
-    /// Returns the schema of the mapping. Other keys are refused; a key without a value counts as left out.
+    /// Returns the schema of the mapping; a key without a value counts as left out.
     pub fn to_schema(&self) -> Value {
         let optional = |key: &str| !self.required.contains(&key);
         let properties: Map<String, Value> = self
@@ -39,7 +45,8 @@ impl Shape {
             .iter()
             .map(|(key, schema)| (key.clone(), if optional(key) { nullable(schema.clone()) } else { schema.clone() }))
             .collect();
-        let mut schema = json!({ "type": "object", "properties": properties, "additionalProperties": false });
+        let others = self.others.clone().unwrap_or(Value::Bool(false));
+        let mut schema = json!({ "type": "object", "properties": properties, "additionalProperties": others });
         if !self.required.is_empty() {
             schema["required"] = json!(self.required);
         }

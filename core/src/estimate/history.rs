@@ -13,6 +13,8 @@ use crate::run::event::{Event, JobEnd};
 use crate::run::{LevelState, LevelStatus, Run, TaskState, TaskStatus};
 use crate::spec::TaskSpec;
 
+use super::tally::{Tally, TaskClass, Trial};
+
 /// The agent that does a task, by its name in the configuration, and the model it is asked to use.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct By {
@@ -44,10 +46,11 @@ pub(super) struct Sample {
     pub at: Time,
 }
 
-/// Completed tasks and merged levels of earlier runs.
+/// Attempts, completed tasks and merged levels of earlier runs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct History {
     pub(super) samples: Vec<Sample>,
+    pub(super) trials: Vec<Trial>,
     /// When each level was merged, and how long its merge and gates took.
     pub(super) integrations: Vec<(Time, Duration)>,
 }
@@ -55,8 +58,11 @@ pub struct History {
 impl History {
     pub fn add(&mut self, observed: &Observed) {
         let run = &observed.run;
+        let first = run.levels().first().map(|level| level.level);
         for (task, state) in run.graph().tasks().iter().zip(run.tasks()) {
             self.samples.extend(sample(run, plan::estimate(task), state));
+            let class = TaskClass::of(task, first);
+            self.trials.extend(state.attempts.iter().filter_map(|record| Trial::of(run, class, record)));
         }
         self.integrations.extend(observed.levels.iter().filter_map(|level| level.merged.zip(level.integration)));
     }
@@ -65,8 +71,14 @@ impl History {
     pub fn before(&self, time: Time) -> History {
         History {
             samples: self.samples.iter().filter(|sample| sample.at < time).cloned().collect(),
+            trials: self.trials.iter().filter(|trial| trial.at < time).cloned().collect(),
             integrations: self.integrations.iter().filter(|(at, _)| *at < time).copied().collect(),
         }
+    }
+
+    /// Returns what the attempts of each agent and model came to.
+    pub fn tallies(&self) -> Vec<Tally> {
+        Tally::all(&self.trials)
     }
 
     /// Returns everyone who completed a task.

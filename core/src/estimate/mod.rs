@@ -6,6 +6,8 @@
 
 mod history;
 mod pool;
+mod route;
+mod tally;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +19,8 @@ use self::history::seconds;
 pub use self::history::{Actual, By, History, LevelTime, Observed};
 use self::pool::Random;
 pub use self::pool::{Basis, MIN_SAMPLES, Pool};
+pub use self::route::{Assigned, Route, assign};
+pub use self::tally::Tally;
 use crate::config::WORKERS;
 use crate::graph::{Task, TaskGraph};
 use crate::ids::Level;
@@ -43,6 +47,8 @@ pub struct Estimate {
     pub pools: Vec<Pool>,
     /// Number of merged levels that the time of merges and gates is drawn from.
     pub integration_samples: usize,
+    /// What the attempts of each agent and model came to in earlier runs.
+    pub agents: Vec<Tally>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -153,6 +159,7 @@ impl Estimate {
                 .map(|(index, &workers)| ByWorkers { workers, wall: total_wall(&levels, &drawn, workers, index) })
                 .collect(),
             integration_samples: history.integrations.len(),
+            agents: history.tallies(),
             pools,
         }
     }

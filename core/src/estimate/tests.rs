@@ -30,7 +30,7 @@ fn sample(by: &By, minutes: f64, took: f64, cost_usd: Option<f64>) -> Sample {
 }
 
 fn history(samples: Vec<Sample>) -> History {
-    History { samples, integrations: Vec::new() }
+    History { samples, ..History::default() }
 }
 
 fn minutes(duration: Option<Duration>) -> Option<f64> {

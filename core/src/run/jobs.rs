@@ -252,13 +252,12 @@ impl Run {
     }
 
     fn note_service(&mut self, now: Time, began: Time, agent: &str, end: &JobEnd) {
-        let is_last = !self.policy.roster.next.contains_key(agent);
         let service = self.services.of(agent);
         match end {
             JobEnd::Unserved { why, until } => {
                 service.not_served(now, began, *until, why);
-                if service.is_exhausted() && is_last {
-                    let times = service.unserved;
+                let times = service.unserved;
+                if self.policy.roster.substitute(agent, |other| !self.services.is_exhausted(other)).is_none() {
                     let why = format!("the API refused {times} requests in a row, the last one with: {why}");
                     self.drain(End::Paused { cause: PauseCause::Other, why });
                 }

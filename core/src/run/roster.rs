@@ -51,7 +51,7 @@ impl Roster {
 
     fn follow<'a>(&'a self, first: &'a str, failures: u32, is_served: impl Fn(&str) -> bool) -> Option<&'a str> {
         let (mut agent, mut failures) = (first, failures);
-        // A cycle cannot be configured, but a damaged journal may have one.
+        // Two agents may stand in for one another.
         for _ in 0..self.next.len() {
             let Some(next) = self.next.get(agent) else { break };
             if failures < next.after && is_served(agent) {

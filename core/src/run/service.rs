@@ -24,6 +24,10 @@ impl Services {
         self.0.get(agent).is_none_or(|service| service.may_launch(now))
     }
 
+    pub(super) fn is_exhausted(&self, agent: &str) -> bool {
+        self.0.get(agent).is_some_and(Service::is_exhausted)
+    }
+
     pub(super) fn resumed(&mut self, heeds_limits: bool) {
         self.0.values_mut().for_each(|service| service.resumed(heeds_limits));
     }

@@ -54,7 +54,11 @@ fn findings(context: &Context, run: &Run, tip: &Oid) -> Result<Findings> {
     let failed_gates = failed_gates(context, &gates)?;
     let (commits, changes) = (commits(context, tip)?, changes(context, tip)?);
     let criteria = criteria(context, run);
-    Ok(Findings { gates, failed_gates, commits, changes, criteria, estimate: context.estimate(run)? })
+    let (estimate, agents) = match context.estimate(run)? {
+        Some((estimate, actual, agents)) => (Some((estimate, actual)), agents),
+        None => (None, Vec::new()),
+    };
+    Ok(Findings { gates, failed_gates, commits, changes, criteria, estimate, agents })
 }
 
 /// Returns every failed gate run, including gates that passed later.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use mahabharatha_core::config::Config;
-use mahabharatha_core::estimate::{Actual, Estimate};
+use mahabharatha_core::estimate::{Actual, Estimate, Tally};
 use mahabharatha_core::graph::{OwnedPath, Task, TaskGraph};
 use mahabharatha_core::ids::{Oid, TaskId, WorkerId};
 use mahabharatha_core::run::Run;
@@ -262,12 +262,15 @@ impl Inner {
         state_md::decisions(&state, run)
     }
 
-    /// Returns what the run was expected to take, by the history before it, and what it took so far.
-    pub fn estimate(&self, run: &Run) -> Result<Option<(Estimate, Actual)>> {
+    /// Returns what the run was expected to take, by the history before it, what it took so far, and what the attempts of
+    /// each agent came to with it.
+    pub fn estimate(&self, run: &Run) -> Result<Option<(Estimate, Actual, Vec<Tally>)>> {
         let Some(observed) = history::observe(&self.paths)? else { return Ok(None) };
-        let before = history::load(&self.project, self.paths.feature(), Some(run.started_at())).history;
+        let mut history = history::load(&self.project, self.paths.feature(), Some(run.started_at())).history;
         let assumptions = Assumptions { workers: run.policy().workers, agent: self.agent.clone(), model: None };
-        Ok(Some((history::estimate(run.graph(), &self.config, &before, &assumptions), observed.actual())))
+        let estimate = history::estimate(run.graph(), &self.config, &history, &assumptions);
+        history.add(&observed);
+        Ok(Some((estimate, observed.actual(), history.tallies())))
     }
 
     fn task(&self, job: &Job) -> Result<Task> {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use mahabharatha_core::config::Isolation;
-use mahabharatha_core::estimate::{Actual, Estimate};
+use mahabharatha_core::estimate::{self, Actual, Estimate};
 use mahabharatha_core::excerpt::key_lines;
 use mahabharatha_core::graph::TracedCriterion;
 use mahabharatha_core::ids::Level;
@@ -11,7 +11,7 @@ use mahabharatha_core::run::event::GateFailure;
 use mahabharatha_core::secrets::Suppression;
 use mahabharatha_core::view::{AttemptView, LevelView, RunView, Stamp, SuppressedSecret, TaskView};
 
-use super::estimate::comparison_table;
+use super::estimate::{agents_table, comparison_table};
 use super::human_duration;
 use super::markdown::{block, code, inline, table};
 use super::text::{amount, branch_name, count, feature_cost, few, gate_gist, headline, outcome, report_lines, worked};
@@ -72,10 +72,12 @@ pub struct Findings {
     pub criteria: Vec<TracedCriterion>,
     /// What the run was expected to take, by the history before it, and what it took.
     pub estimate: Option<(Estimate, Actual)>,
+    /// What the attempts of each agent and model came to in this repository, this run included.
+    pub agents: Vec<estimate::Tally>,
 }
 
 pub fn render_completion(view: &RunView, findings: &Findings) -> String {
-    let Findings { gates, failed_gates, commits, changes, criteria, estimate } = findings;
+    let Findings { gates, failed_gates, commits, changes, criteria, estimate, agents } = findings;
     let compared = estimate.as_ref().map(|(estimate, actual)| comparison_table(estimate, actual));
     let served = criteria.iter().map(|criterion| acceptance(view, criterion));
     let sections = [
@@ -85,6 +87,7 @@ pub fn render_completion(view: &RunView, findings: &Findings) -> String {
         format!("## Levels\n\n{}", levels(view)),
         format!("## Estimate\n\n{}", compared.as_deref().unwrap_or("There is none.\n")),
         format!("## Tasks\n\n{}", tasks(view)),
+        format!("## Agents\n\n{}", if agents.is_empty() { "None.\n".to_string() } else { agents_table(agents) }),
         format!("## Quality Gates\n\n{}", gate_table(gates)),
         format!("## Failed Gates\n\n{}", list(failed_gates.iter().map(failed_gate), "No gate failed.")),
         format!("## Suppressed Secrets\n\n{}", list(view.suppressed_secrets.iter().map(suppressed_secret), "None.")),
@@ -376,7 +379,15 @@ mod tests {
             tasks: tasks.iter().map(|task| task.to_string()).collect(),
         };
         let criteria = vec![served("AC-1.1", "It <counts>", &["TASK-001"]), served("", "It is fast", &[])];
-        let findings = Findings { gates: gates.to_vec(), failed_gates, commits, changes, criteria, estimate: None };
+        let findings = Findings {
+            gates: gates.to_vec(),
+            failed_gates,
+            commits,
+            changes,
+            criteria,
+            estimate: None,
+            agents: Vec::new(),
+        };
         insta::assert_snapshot!(render_completion(&Story::eventful().view(), &findings));
     }
 

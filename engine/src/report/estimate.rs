@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::estimate::{
-    Actual, Basis, CostRange, Estimate, Figures, LevelEstimate, MIN_SAMPLES, Pool, ROUNDS, Wall,
+    Actual, Basis, CostRange, Estimate, Figures, LevelEstimate, MIN_SAMPLES, Pool, ROUNDS, Tally, Wall,
 };
 use mahabharatha_sys::ui::{Paint, Style, one_line};
 
@@ -28,6 +28,10 @@ pub fn render_estimate(feature: &str, estimate: &Estimate, limit: Option<usize>,
     text.push_str(&workers_table(estimate, limit, paint));
     let path: Vec<&str> = estimate.critical_path.tasks.iter().map(|id| id.as_str()).collect();
     text.push_str(&format!("\nCritical path: {}\n{}", path.join(" → "), basis(estimate)));
+    if !estimate.agents.is_empty() {
+        let rows: Vec<Vec<Cell>> = tallied(&estimate.agents).map(|row| row.map(cell).into()).collect();
+        text.push_str(&format!("\nAttempts of earlier runs\n{}", columns(&TALLIED, &rows, &[], limit, paint)));
+    }
     text
 }
 
@@ -131,6 +135,27 @@ pub fn render_comparison(estimate: &Estimate, actual: &Actual, limit: Option<usi
 pub fn comparison_table(estimate: &Estimate, actual: &Actual) -> String {
     let rows: Vec<Vec<String>> = compared(estimate, actual).map(Vec::from).collect();
     markdown::table(&COMPARED, &rows)
+}
+
+/// Formats what the attempts of each agent and model came to, for `COMPLETION.md`.
+pub fn agents_table(tallies: &[Tally]) -> String {
+    markdown::table(&TALLIED, &tallied(tallies).map(Vec::from).collect::<Vec<_>>())
+}
+
+const TALLIED: [&str; 6] = ["Agent", "Model", "Attempts", "Passed", "Mean time", "Mean cost"];
+
+fn tallied(tallies: &[Tally]) -> impl Iterator<Item = [String; 6]> + '_ {
+    tallies.iter().map(|tally| {
+        let Tally { by, attempts, passed, success_rate, mean_time, mean_usd } = tally;
+        [
+            one_line(&by.agent),
+            by.model.as_deref().map_or("-".to_owned(), |model| one_line(model)),
+            attempts.to_string(),
+            format!("{passed} ({:.0} %)", success_rate * 100.0),
+            human_duration(*mean_time),
+            usd(*mean_usd),
+        ]
+    })
 }
 
 const COMPARED: [&str; 8] = ["Level", "Estimate", "P50", "P90", "Took", "Cost P50", "Cost P90", "Cost"];

@@ -1,10 +1,12 @@
 //! Formats the plan that `run --dry-run` shows.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use mahabharatha_core::estimate::Route;
 use mahabharatha_core::graph::TaskGraph;
-use mahabharatha_core::ids::WorkerId;
+use mahabharatha_core::ids::{TaskId, WorkerId};
 use mahabharatha_core::plan::{DEFAULT_ESTIMATE, LevelPlan, Plan, PlannedTask, TOKENS_PER_MINUTE};
 use mahabharatha_sys::ui::{clean, one_line};
 
@@ -28,6 +30,16 @@ pub fn render_plan(plan: &Plan, graph: &TaskGraph, commands: &[(String, String)]
     }
     write_estimates(&mut out, plan, width);
     write_commands(&mut out, commands);
+    out
+}
+
+/// Formats which agent each routed task begins with, and why.
+pub fn render_routes(routes: &BTreeMap<TaskId, Route>) -> String {
+    let width = routes.keys().map(|task| task.as_str().len()).max().unwrap_or(0);
+    let mut out = String::from("\nAgents by agents.route:\n\n");
+    for (task, Route { agent, reason }) in routes {
+        let _ = writeln!(out, "  {:width$}  {}: {}", task.as_str(), one_line(agent), one_line(reason));
+    }
     out
 }
 

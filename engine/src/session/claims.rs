@@ -106,7 +106,7 @@ impl Participant<'_> {
         // An ended run resumes with the configuration of today, so only with one that was accepted.
         let is_accepted = run.unaccepted(&session.config.accepted()).is_empty();
         if lease.drives && !is_open(&run) && is_accepted {
-            let event = session.resumed(Intent::Session(None), Some(&run))?;
+            let event = session.resumed(Intent::Session(None), Some(&run), run.graph())?;
             record(&mut run, &mut journal, now(), &event)?;
         }
         let opening = Opening::of(&run);
