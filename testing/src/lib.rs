@@ -1,14 +1,18 @@
-//! What tests of the whole program share: a repository to run it on, agents, a terminal, and an
-//! API that the Claude Code client talks to.
+//! What tests of the whole program share: a repository to run it on, agents, a terminal, and
+//! scripted model APIs that real coding agents talk to.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 #![expect(clippy::new_without_default, reason = "a repository on the disk is no default value")]
 
 pub mod agents;
 pub mod claude_client;
+pub mod coding_agents;
 pub mod containers;
+pub mod loopback;
 pub mod messages_api;
+pub mod model_api;
 pub mod page;
+mod prompt_text;
 pub mod support;
 pub mod terminal;
 pub mod tmux;

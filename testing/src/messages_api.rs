@@ -1,13 +1,14 @@
 //! A Messages API on loopback that answers by a script: what the real client is driven against.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
+
+use crate::loopback::{self, Request, Response};
+use crate::prompt_text::{self, collect_texts};
 
 /// What the client asked.
 #[derive(Debug, Clone)]
@@ -196,25 +197,16 @@ impl Ask {
         texts.join("\n")
     }
 
-    fn fact(&self, name: &str) -> String {
-        let text = self.text();
-        let line = text.lines().find_map(|line| line.strip_prefix(&format!("- **{name}:** "))).unwrap_or_default();
-        line.trim_start_matches('`').split(['`', ' ', ',']).next().unwrap_or_default().to_owned()
-    }
-
     pub fn task(&self) -> String {
-        self.fact("Task")
+        prompt_text::fact(&self.text(), "Task")
     }
 
     pub fn attempt(&self) -> String {
-        self.fact("Attempt")
+        prompt_text::fact(&self.text(), "Attempt")
     }
 
-    /// The attempt's directory, which may have spaces in its name.
     pub fn worktree(&self) -> String {
-        let text = self.text();
-        let line = text.lines().find_map(|line| line.strip_prefix("- **Worktree:** `")).unwrap_or_default();
-        line.trim_end_matches('`').to_owned()
+        prompt_text::worktree(&self.text())
     }
 
     pub fn file(&self, path: &str) -> String {
@@ -238,21 +230,6 @@ pub fn bash(command: &str) -> Reply {
     Reply::uses("Bash", json!({ "command": command, "description": "scripted" }))
 }
 
-fn collect_texts(content: &Value, texts: &mut Vec<String>) {
-    match content {
-        Value::String(text) => texts.push(text.clone()),
-        Value::Array(blocks) => blocks.iter().for_each(|block| collect_texts(block, texts)),
-        Value::Object(block) => {
-            for key in ["text", "content"] {
-                block.get(key).into_iter().for_each(|inner| collect_texts(inner, texts));
-            }
-        }
-        _ => {}
-    }
-}
-
-type Script = dyn Fn(&Ask) -> Reply + Send + Sync;
-
 pub struct Api {
     port: u16,
     asked: Arc<Mutex<Vec<Ask>>>,
@@ -260,22 +237,22 @@ pub struct Api {
 }
 
 impl Api {
-    /// Listens until the test process ends. The script may block; every connection has a thread of its own.
+    /// Listens until the test process ends. The script may block; every connection has its own thread.
     pub fn start(script: impl Fn(&Ask) -> Reply + Send + Sync + 'static) -> Api {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let api = Api { port, asked: Arc::default(), served: Arc::default() };
-        let script: Arc<Script> = Arc::new(script);
-        let (asked, served) = (Arc::clone(&api.asked), Arc::clone(&api.served));
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (script, asked, served) = (Arc::clone(&script), Arc::clone(&asked), Arc::clone(&served));
-                std::thread::spawn(move || {
-                    let _ = serve(stream, &script, &asked, &served);
-                });
+        let (asked, served) = (Arc::<Mutex<Vec<Ask>>>::default(), Arc::<Mutex<Vec<(Ask, Usage)>>>::default());
+        let (asks, serves) = (Arc::clone(&asked), Arc::clone(&served));
+        let port = loopback::listen(move |request| match read(request) {
+            Ok(ask) => {
+                asks.lock().unwrap().push(ask.clone());
+                let reply = script(&ask);
+                if let Reply::Message { usage, .. } = &reply {
+                    serves.lock().unwrap().push((ask.clone(), *usage));
+                }
+                write(&ask, reply)
             }
+            Err(response) => response,
         });
-        api
+        Api { port, asked, served }
     }
 
     pub fn url(&self) -> String {
@@ -297,86 +274,38 @@ impl Api {
     }
 }
 
-/// One connection, request after request.
-fn serve(
-    mut stream: TcpStream,
-    script: &Arc<Script>,
-    asked: &Mutex<Vec<Ask>>,
-    served: &Mutex<Vec<(Ask, Usage)>>,
-) -> io::Result<()> {
-    let mut reader = BufReader::new(stream.try_clone()?);
-    loop {
-        let mut first = String::new();
-        if reader.read_line(&mut first)? == 0 {
-            return Ok(());
+/// What the client asks; else the answer to a request that the script does not decide.
+fn read(request: &Request) -> Result<Ask, Response> {
+    match (request.method.as_str(), request.path.as_str()) {
+        ("POST", "/v1/messages") => {
+            let body = serde_json::from_slice(&request.body).unwrap_or_default();
+            Ok(Ask { body, bytes: request.body.len() })
         }
-        let mut length = 0;
-        loop {
-            let mut line = String::new();
-            reader.read_line(&mut line)?;
-            let Some((name, value)) = line.trim_end().split_once(':') else { break };
-            if name.eq_ignore_ascii_case("content-length") {
-                length = value.trim().parse().unwrap_or(0);
-            }
-        }
-        let mut raw = vec![0; length];
-        reader.read_exact(&mut raw)?;
-        if first.starts_with("POST /v1/messages/count_tokens") {
-            // Clients before 2.1.325 count when they are asked for the context's size.
-            let body = json!({ "input_tokens": 1 }).to_string();
-            write_response(&mut stream, 200, "application/json", &[], body.as_bytes(), body.len())?;
-            continue;
-        }
-        if !first.starts_with("POST /v1/messages?") && !first.starts_with("POST /v1/messages ") {
-            write_response(&mut stream, 404, "application/json", &[], b"{}", 2)?;
-            continue;
-        }
-        let body: Value = serde_json::from_slice(&raw).unwrap_or_default();
-        let ask = Ask { body, bytes: length };
-        asked.lock().unwrap().push(ask.clone());
-        match script(&ask) {
-            Reply::Message { blocks, usage } => {
-                let (kind, body) = match ask.body["stream"].as_bool() {
-                    Some(true) => ("text/event-stream", events(&ask, &blocks, usage)),
-                    // After a stream that broke, the client may ask for the answer in one piece.
-                    _ => ("application/json", whole(&ask, &blocks, usage).to_string()),
-                };
-                served.lock().unwrap().push((ask, usage));
-                write_response(&mut stream, 200, kind, &[], body.as_bytes(), body.len())?;
-            }
-            Reply::Error { status, kind, message, headers } => {
-                let body = json!({ "type": "error", "error": { "type": kind, "message": message } }).to_string();
-                write_response(&mut stream, status, "application/json", &headers, body.as_bytes(), body.len())?;
-            }
-            Reply::Dropped => {
-                let body = events(&ask, &[json!({ "type": "text", "text": "half" })], Usage::default());
-                let half = &body.as_bytes()[..body.len() / 2];
-                write_response(&mut stream, 200, "text/event-stream", &[], half, body.len())?;
-                return Ok(());
-            }
-        }
+        // Clients before 2.1.325 count when they are asked for the context's size.
+        ("POST", "/v1/messages/count_tokens") => Err(Response::json(200, &json!({ "input_tokens": 1 }))),
+        _ => Err(Response::json(404, &json!({}))),
     }
 }
 
-fn write_response(
-    stream: &mut TcpStream,
-    status: u16,
-    kind: &str,
-    headers: &[(&str, String)],
-    body: &[u8],
-    length: usize,
-) -> io::Result<()> {
-    let mut head = format!("HTTP/1.1 {status} Scripted\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n");
-    for (name, value) in headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
+fn write(ask: &Ask, reply: Reply) -> Response {
+    match reply {
+        Reply::Message { blocks, usage } => match ask.body["stream"].as_bool() {
+            Some(true) => Response::events(events(&ask.body, &blocks, usage)),
+            // After a stream that broke, the client may ask for the answer in one piece.
+            _ => Response::json(200, &whole(&ask.body, &blocks, usage)),
+        },
+        Reply::Error { status, kind, message, headers } => {
+            let body = json!({ "type": "error", "error": { "type": kind, "message": message } }).to_string();
+            Response::Whole { status, kind: "application/json", headers, body }
+        }
+        Reply::Dropped => {
+            Response::Half(events(&ask.body, &[json!({ "type": "text", "text": "half" })], Usage::default()))
+        }
     }
-    stream.write_all(format!("{head}\r\n").as_bytes())?;
-    stream.write_all(body)?;
-    stream.flush()
 }
 
 /// The message in one piece.
-fn whole(ask: &Ask, blocks: &[Value], usage: Usage) -> Value {
+pub(crate) fn whole(asked: &Value, blocks: &[Value], usage: Usage) -> Value {
     let uses_tools = blocks.iter().any(|block| block["type"] == "tool_use");
     let stop = if uses_tools { "tool_use" } else { "end_turn" };
     let Usage { input, cache_creation, cache_read, output } = usage;
@@ -386,14 +315,14 @@ fn whole(ask: &Ask, blocks: &[Value], usage: Usage) -> Value {
     });
     let id = tool_use("", Value::Null)["id"].as_str().unwrap_or_default().replace("toolu", "msg");
     json!({
-        "id": id, "type": "message", "role": "assistant", "model": ask.body["model"], "content": blocks,
+        "id": id, "type": "message", "role": "assistant", "model": asked["model"], "content": blocks,
         "stop_reason": stop, "stop_sequence": null, "usage": usage,
     })
 }
 
 /// The message as the stream of events that the service sends.
-fn events(ask: &Ask, blocks: &[Value], usage: Usage) -> String {
-    let mut message = whole(ask, blocks, usage);
+pub(crate) fn events(asked: &Value, blocks: &[Value], usage: Usage) -> String {
+    let mut message = whole(asked, blocks, usage);
     let stop = std::mem::take(&mut message["stop_reason"]);
     message["content"] = json!([]);
     let mut events = vec![json!({ "type": "message_start", "message": message })];
