@@ -143,6 +143,7 @@ fn a_question_is_answered_on_the_screen() {
     // A key was pressed, so it stays.
     screen.press("q");
     screen.wait_for(&repo, "ended with 0");
+    assert_restored(&repo, &screen);
 }
 
 /// Answers the question of B-1, which is selected, in a run that has ended, and continues the run to its end.
@@ -156,6 +157,7 @@ fn answer_and_continue(repo: &Repo, screen: &Tmux) {
     screen.wait_for(repo, "✓ completed");
     screen.press("q");
     screen.wait_for(repo, "ended with 0");
+    assert_restored(repo, screen);
 }
 
 #[test]
