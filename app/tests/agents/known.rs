@@ -62,12 +62,11 @@ const OPENCODE: Agent = Agent {
     is_pinned: true,
     config: |url| {
         format!(
-            r#"model: scripted/model-1
-set: {{ OPENCODE_DISABLE_MODELS_FETCH: "1", OPENCODE_DISABLE_DEFAULT_PLUGINS: "1" }}
+            r#"set: {{ OPENCODE_DISABLE_MODELS_FETCH: "1", OPENCODE_DISABLE_DEFAULT_PLUGINS: "1" }}
 files:
   opencode.json: |
-    {{ "autoupdate": false, "share": "disabled", "small_model": "scripted/model-1", "provider": {{ "scripted": {{
-      "npm": "@ai-sdk/openai-compatible", "options": {{ "baseURL": "{url}/v1", "apiKey": "sk-scripted" }},
+    {{ "autoupdate": false, "share": "disabled", "model": "scripted/model-1", "small_model": "scripted/model-1",
+      "provider": {{ "scripted": {{ "npm": "@ai-sdk/openai-compatible", "options": {{ "baseURL": "{url}/v1", "apiKey": "sk-scripted" }},
       "models": {{ "model-1": {{ "tool_call": true, "limit": {{ "context": 200000, "output": 8192 }} }} }} }} }} }}
 "#
         )
@@ -79,7 +78,16 @@ const GEMINI: Agent = Agent {
     name: "gemini",
     program: "gemini",
     is_pinned: true,
-    config: |_| "model: gemini-2.5-flash\n".to_owned(),
+    // With another address, it does not take the key by itself.
+    config: |_| {
+        r#"model: gemini-2.5-flash
+files:
+  .gemini/settings.json: |
+    { "security": { "auth": { "selectedType": "gemini-api-key" } }, "privacy": { "usageStatisticsEnabled": false },
+      "general": { "enableAutoUpdate": false, "maxAttempts": 3 } }
+"#
+        .to_owned()
+    },
     env: &[("GEMINI_API_KEY", "sk-scripted")],
     address: Some(("GOOGLE_GEMINI_BASE_URL", "")),
     ..FOUND

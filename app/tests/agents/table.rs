@@ -148,9 +148,7 @@ pub fn passes(agent: &'static Agent) {
         id => task(id),
     };
     bench.repo.graph("x", &cases.iter().map(described).collect::<Vec<_>>());
-    let ran = bench.run(&["run"]);
-    let status = bench.repo.status();
-    assert_eq!(ran.code, 0, "{}{}\n{status:#}", ran.stdout, ran.stderr);
+    let ran = bench.run(&["run"]).code(0);
     for case in &cases {
         let seen = Seen { bench: &bench, ran: &ran, id: case.id, task: bench.repo.task(case.id) };
         (case.holds)(&seen);
