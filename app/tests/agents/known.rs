@@ -146,11 +146,11 @@ const AIDER: Agent = Agent {
     ..FOUND
 };
 
-/// What the protocol itself changes is how a prompt gets in, and how errors and tokens come out.
-const OPENCODE_ACP: Agent =
-    Agent { name: "opencode-acp", leaves_out: &["LONG", "SHELL", "OUTSIDE", "LIMIT", "BROKEN", "CUT"], ..OPENCODE };
-const GEMINI_ACP: Agent =
-    Agent { name: "gemini-acp", leaves_out: &["LONG", "SHELL", "OUTSIDE", "LIMIT", "BROKEN", "CUT"], ..GEMINI };
+/// What the protocol changes is how a prompt gets in, and how errors and tokens come out.
+const NOT_BY_ACP: &[&str] = &["LONG", "SHELL", "OUTSIDE", "LIMIT", "BROKEN", "CUT"];
+/// It reports the tokens of the last step only.
+const OPENCODE_ACP: Agent = Agent { name: "opencode-acp", tells_tokens: false, leaves_out: NOT_BY_ACP, ..OPENCODE };
+const GEMINI_ACP: Agent = Agent { name: "gemini-acp", leaves_out: NOT_BY_ACP, ..GEMINI };
 
 mod cases {
     use super::*;
