@@ -72,9 +72,14 @@ pub fn version(root: &Path, cwd: &Path, agent: &AgentConfig) -> Option<String> {
     let (program, first) = agent.command.split_first()?;
     let cmd = Cmd::new(find_program(root, program)?).args(first).arg("--version");
     let ended = cmd.cwd(cwd).envs(proc::base_env(&agent.env)).timeout(CALL_TIMEOUT).run().ok()?;
-    let text = String::from_utf8_lossy(&ended.stdout).into_owned();
-    let line = text.lines().map(str::trim).rfind(|line| line.contains(|c: char| c.is_ascii_digit()))?;
-    ended.success().then(|| bound_text(line, MAX_VERSION_CHARS))
+    let line_in = |output: &[u8]| {
+        let text = String::from_utf8_lossy(output);
+        let line = text.lines().map(str::trim).rfind(|line| line.contains(|c: char| c.is_ascii_digit()))?;
+        Some(bound_text(line, MAX_VERSION_CHARS))
+    };
+    // Some programs print it on standard error.
+    let line = line_in(&ended.stdout).or_else(|| line_in(&ended.stderr))?;
+    ended.success().then_some(line)
 }
 
 /// Looks for a login: a key in the environment, or the file in which the agent keeps it.
