@@ -229,15 +229,14 @@ mod tests {
     fn cost(outcomes: &[Outcome], choose: impl Fn(TaskClass) -> usize, next: impl Fn(usize) -> usize) -> f64 {
         let (mut paid, mut accepted) = (0.0, 0);
         for Outcome { class, attempts } in outcomes {
-            let mut agent = choose(*class);
-            for number in 0..3 {
-                let (passed, cost) = attempts[agent][number];
+            let agents = std::iter::successors(Some(choose(*class)), |agent| Some(next(*agent)));
+            let made = agents.enumerate().take(3).map(|(number, agent)| attempts[agent][number]);
+            for (passed, cost) in made {
                 paid += cost;
                 if passed {
                     accepted += 1;
                     break;
                 }
-                agent = next(agent);
             }
         }
         paid / f64::from(accepted)
