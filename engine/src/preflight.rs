@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use mahabharatha_core::config::{AgentConfig, Config, Isolation};
+use mahabharatha_core::estimate::substitutes;
 use mahabharatha_core::graph::{Rules, TaskGraph};
 use mahabharatha_core::run::event::{Event, SETUP};
 use mahabharatha_sys::container::Engine;
@@ -311,8 +312,14 @@ fn check_agents(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
                 format!("{}: the agent {name} has no command, and the task has no `run`.", task.id),
                 format!("Set agents.{name}.command, or give the task a `run`."),
             );
-        } else if seen.insert(name) && ground.isolation != Isolation::Container {
-            check_agent(report, ground.project, name, agent, ground.executes);
+        } else {
+            seen.insert(name);
+        }
+    }
+    if ground.isolation != Isolation::Container {
+        for name in substitutes(ground.config, seen) {
+            let Some(agent) = ground.config.agent(&name) else { continue };
+            check_agent(report, ground.project, &name, agent, ground.executes);
         }
     }
     Ok(())
@@ -320,11 +327,16 @@ fn check_agents(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
 
 /// Tries the image of containers: whether it runs here and has what agents and gates call.
 fn check_image(report: &mut Report, ground: &Ground<'_>, containers: &Containers) -> Result<()> {
-    let mut agents: Vec<(String, String)> = Vec::new();
+    let mut named = BTreeSet::new();
     for task in ground.graph.tasks().iter().filter(|task| ground.launches && !task.spec.foreground) {
-        let (name, agent) = agent::choose(ground.config, &task.spec, ground.agent)?;
-        let program = agent.command.first().filter(|program| !program.contains('/'));
-        agents.extend(program.map(|program| (program.clone(), name.to_owned())));
+        named.insert(agent::choose(ground.config, &task.spec, ground.agent)?.0);
+    }
+    let named = if named.is_empty() { BTreeSet::new() } else { substitutes(ground.config, named) };
+    let mut agents: Vec<(String, String)> = Vec::new();
+    for name in named {
+        let command = ground.config.agent(&name).and_then(|agent| agent.command.first());
+        let program = command.filter(|program| !program.contains('/'));
+        agents.extend(program.map(|program| (program.clone(), name)));
     }
     let gates = ground.config.quality_gates.iter().filter_map(|gate| proc::leading_program(&gate.command));
     let gates: Vec<String> = gates.map(str::to_owned).collect();

@@ -17,7 +17,7 @@ const TOPICS: &[(&str, &str, &str)] = &[
     ("planning", "`plan`, `design` and `quick`", include_str!("../../../docs/planning.md")),
     ("task-graph", "every field of a task graph, every problem code", include_str!("../../../docs/task-graph.md")),
     ("config", "every key of .mahabharatha/config.yaml", include_str!("../../../docs/config.md")),
-    ("agents", "kinds of agents, and how they end", include_str!("../../../docs/agents.md")),
+    ("coding-agents", "profiles of agents, and how attempts end", include_str!("../../../docs/agents.md")),
     ("screen", "`run`, `attach` and `status --watch` on a terminal", include_str!("../../../docs/screen.md")),
     ("page", "`serve`: all features in a browser", include_str!("../../../docs/page.md")),
     ("runs", "`run --detach`, `attach`, `scale`, `pause`, approval", include_str!("../../../docs/runs.md")),

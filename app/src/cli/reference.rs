@@ -101,6 +101,7 @@ fn collect_keys(prefix: &str, schema: &Value, rows: &mut BTreeMap<String, String
             collect_keys(&format!("{key}[]"), &inner["items"], rows);
         } else if inner["additionalProperties"]["properties"].is_object() {
             collect_keys(&format!("{key}.<name>"), &inner["additionalProperties"], rows);
+            collect_keys(&key, inner, rows);
         } else if !inner.to_string().contains("\"properties\"") {
             let default = match (&inner["default"], is_required) {
                 (_, true) => "required".to_owned(),

@@ -294,6 +294,8 @@ fn known_keys() -> BTreeSet<String> {
             }
         }
     }
+    // Beside names that the user chooses no key is unknown, so that none is listed.
+    known.extend(["agents.route", "agents.escalate"].map(str::to_owned));
     known
 }
 

@@ -67,14 +67,19 @@ fn an_agent_that_exits_with_0_and_did_not_finish_has_failed() {
 }
 
 #[test]
-fn a_refused_login_is_shown_and_uses_up_no_attempt() {
-    let repo = with_stand_in("pi", &says(&stream("pi.error-401.jsonl"), 0));
-    let run = repo.spawn(&["run"]);
-    let shows = || repo.status()["pause"].to_string().contains("the API refuses access (401 scripted failure 401)");
-    repo.wait_until("the run waits for the API", shows);
-    repo.run(&["stop"]).code(0);
-    run.wait();
-    assert_eq!(repo.task("A")["failures"].as_u64().unwrap_or_default(), 0);
+fn a_refused_login_and_a_lost_connection_are_shown_and_use_up_no_attempt() {
+    let lost = r#"{"type":"result","status":"error","error":{"type":"Error","message":"[API Error: terminated]"}}"#;
+    for (agent, stream, pause) in [
+        ("pi", stream("pi.error-401.jsonl"), "the API refuses access (401 scripted failure 401)"),
+        ("gemini", lost.to_owned(), "the connection to the API was lost ([API Error: terminated])"),
+    ] {
+        let repo = with_stand_in(agent, &says(&stream, 0));
+        let run = repo.spawn(&["run"]);
+        repo.wait_until("the run waits for the API", || repo.status()["pause"].to_string().contains(pause));
+        repo.run(&["stop"]).code(0);
+        run.wait();
+        assert_eq!(repo.task("A")["failures"].as_u64().unwrap_or_default(), 0);
+    }
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn a_configuration_that_does_not_hold() {
         ("agent: command\nretyr: 3\n", "line 2, column 1", "unknown key retyr; did you mean `retry`?"),
         ("workers: [1\n", "line 1", "not valid YAML"),
         ("workers: { count: -1 }\n", "line 1, column 19", "workers.count must be a whole number"),
-        ("agent: nobody\n", "line 1, column 8", "agent must be one of agents (claude, command)"),
+        ("agent: nobody\n", "line 1, column 8", "agent must be one of agents (aider, claude, codex, command,"),
         ("quality_gates: [ { name: lint } ]\n", "line 1", "quality_gates[0].command is missing"),
     ] {
         repo.write(".mahabharatha/config.yaml", text);

@@ -53,6 +53,7 @@ mod reasons;
 mod repositories;
 mod resume;
 mod review;
+mod roster;
 mod scale;
 mod schedule;
 mod schema;

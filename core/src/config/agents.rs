@@ -240,7 +240,8 @@ pub(super) fn agents(t: &mut Table<'_>) -> (BTreeMap<String, AgentConfig>, Routi
         if agent.fallback.as_ref().is_some_and(|fallback| fallback == name || !names.contains(fallback)) {
             t.reject("fallback", "the name of another agent");
         }
-        if agent.fallback.is_some() && routing.escalate.iter().any(|step| step == name) {
+        let is_followed = routing.escalate.split_last().is_some_and(|(_, steps)| steps.iter().any(|step| step == name));
+        if agent.fallback.is_some() && is_followed {
             t.reject("fallback", "left out: the next agent of `agents.escalate` takes over");
         }
         agent

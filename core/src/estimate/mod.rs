@@ -19,7 +19,7 @@ use self::history::seconds;
 pub use self::history::{Actual, By, History, LevelTime, Observed};
 use self::pool::Random;
 pub use self::pool::{Basis, MIN_SAMPLES, Pool};
-pub use self::route::{Assigned, Route, assign};
+pub use self::route::{Assigned, Route, assign, substitutes};
 pub use self::tally::Tally;
 use crate::config::WORKERS;
 use crate::graph::{Task, TaskGraph};

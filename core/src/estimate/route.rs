@@ -4,7 +4,7 @@
 //! its attempt and, as often as that fails, what it costs to begin with the next one. The route begins where this sum is
 //! least. The same history gives the same route.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -116,6 +116,24 @@ fn candidates(config: &Config, asked: Option<&str>) -> Option<Vec<By>> {
     let by =
         |name: &String| By { agent: name.clone(), model: config.agent(name).and_then(|agent| agent.model.clone()) };
     (route.is_some() && asked.is_none()).then(|| escalate.iter().map(by).collect())
+}
+
+/// Returns the agents that may make attempts beside these: those that take over from them, and those that tasks may be
+/// routed to.
+pub fn substitutes<'a>(config: &'a Config, agents: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
+    let next = successors(config);
+    let mut open: Vec<String> = agents.into_iter().map(str::to_owned).collect();
+    if config.routing.route.is_some() {
+        open.extend(config.routing.escalate.iter().cloned());
+    }
+    let mut found = BTreeSet::new();
+    while let Some(agent) = open.pop() {
+        let successor = next.get(&agent).map(|next| next.agent.clone());
+        if found.insert(agent) {
+            open.extend(successor);
+        }
+    }
+    found
 }
 
 /// Returns which agent takes over from which.

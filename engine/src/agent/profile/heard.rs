@@ -21,6 +21,16 @@ use super::super::{AgentEvent, AgentOutcome, EventSink, FEEDBACK_BYTES};
 const MAX_LINE_BYTES: usize = 16 << 20;
 /// Words by which services report that a quota is used up, where they give no status.
 const LIMIT_WORDS: [&str; 4] = ["rate limit", "usage limit", "quota", "too many requests"];
+/// Words by which agents report a lost connection to their service.
+const NETWORK_WORDS: [&str; 7] = [
+    "api error: terminated",
+    "fetch failed",
+    "econnreset",
+    "econnrefused",
+    "socket hang up",
+    "stream disconnected",
+    "network error",
+];
 
 #[derive(Default)]
 pub struct Heard {
@@ -151,9 +161,10 @@ impl Heard {
             let said = bounded_text(self.answer().as_bytes(), FEEDBACK_BYTES);
             return AgentOutcome::Failed(failure_report(&what, None, &format!("{said}\n{stderr}")));
         };
-        let is_limit = || LIMIT_WORDS.iter().any(|word| message.to_ascii_lowercase().contains(word));
+        let has_one_of = |words: &[&str]| words.iter().any(|word| message.to_ascii_lowercase().contains(word));
         let cause = match status {
-            None if is_limit() => Some(("the API limit is reached", Some(Reason::ApiLimit))),
+            None if has_one_of(&LIMIT_WORDS) => Some(("the API limit is reached", Some(Reason::ApiLimit))),
+            None if has_one_of(&NETWORK_WORDS) => Some(("the connection to the API was lost", None)),
             status => unserved(*status),
         };
         let message = message.trim();
