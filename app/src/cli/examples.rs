@@ -57,7 +57,7 @@ pub const MCP: &str =
 
 Examples:
   mahabharatha mcp -C ~/work/shop                         for a client that starts it elsewhere
-  mahabharatha -f login mcp                               the feature of calls that name none";
+  mahabharatha mcp -f login                               the feature of calls that name none";
 pub const SHIP: &str =
     "Without --push or --pr it shows what it would do. Without a feature it ships the current branch.
 

@@ -68,7 +68,13 @@ fn a_dry_run_shows_where_tasks_are_routed_and_why() {
     assert_eq!(agents(&repo, "A"), ["small", "large"]);
     repo.graph("y", &[plain("C", 1, "C.txt")]);
     let estimate = repo.run(&["estimate", "y", "--json"]).code(0).json();
-    let small = estimate["agents"].as_array().unwrap().iter().find(|tally| tally["agent"] == "small").unwrap().clone();
+    let small = estimate["estimate"]["agents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|tally| tally["agent"] == "small")
+        .unwrap()
+        .clone();
     assert_eq!((&small["attempts"], &small["passed"]), (&json!(1), &json!(0)), "{estimate}");
     repo.run(&["estimate", "y"]).code(0).says("Attempts of earlier runs");
 }
@@ -98,6 +104,6 @@ fn a_route_needs_agents_to_choose_from() {
         ("claude: { fallback: claude }", "agents.claude.fallback"),
     ] {
         repo.config(&format!("agents: {{ {agents} }}\n"));
-        repo.run(&["status"]).code(6).says(problem);
+        repo.run(&["run", "--dry-run"]).code(6).says(problem);
     }
 }

@@ -66,7 +66,8 @@ fn completions_know_features_tasks_agents_and_gates() {
         (&["mahabharatha", "logs", "--gate", ""], &["lint"]),
         (&["mahabharatha", "run", "lo"], &["login"]),
         (&["mahabharatha", "status", "-f", ""], &["login", "other-one"]),
-        (&["mahabharatha", "run", "--agent", ""], &["claude", "command", "mine"]),
+        (&["mahabharatha", "run", "--agent", "c"], &["claude", "codex", "command", "copilot"]),
+        (&["mahabharatha", "run", "--agent", "m"], &["mine"]),
         (&["mahabharatha", "-f", "other-one", "skip", ""], &[]),
         (&["mahabharatha", "-C", "/", "skip", ""], &[]),
     ] {

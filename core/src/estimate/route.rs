@@ -243,8 +243,9 @@ mod tests {
         History { trials: trials.collect(), ..History::default() }
     }
 
-    /// Returns the cost per accepted task if each begins with the chosen agent, and goes on with that of `next`.
-    fn cost(outcomes: &[Outcome], choose: impl Fn(TaskClass) -> usize, next: impl Fn(usize) -> usize) -> f64 {
+    /// Returns the number of accepted tasks and the cost of each, if a task begins with the chosen agent and goes on with
+    /// that of `next`.
+    fn replay(outcomes: &[Outcome], choose: impl Fn(TaskClass) -> usize, next: fn(usize) -> usize) -> (u32, f64) {
         let (mut paid, mut accepted) = (0.0, 0);
         for Outcome { class, attempts } in outcomes {
             let agents = std::iter::successors(Some(choose(*class)), |agent| Some(next(*agent)));
@@ -257,41 +258,45 @@ mod tests {
                 }
             }
         }
-        paid / f64::from(accepted)
+        (accepted, paid / f64::from(accepted))
     }
 
+    fn routes(scenario: &[Skill; 3], history: &History) -> [&'static str; 3] {
+        let agent = |class| route(history, class, &scenario.each_ref().map(by)).unwrap().agent;
+        CLASSES.map(|class| scenario.iter().find(|skill| skill.agent == agent(class)).unwrap().agent)
+    }
+
+    /// The fixed choices: one agent for all tasks, which tries again itself or leaves that to the next one. A choice that
+    /// accepts fewer tasks is no alternative: it saves the cost of those that are hard.
     #[test]
     fn routed_tasks_cost_hardly_more_than_with_the_best_fixed_agent() {
+        let escalate = |agent: usize| (agent + 1).min(2);
         for (number, scenario) in SCENARIOS.iter().enumerate() {
             for seed in 0..10 {
                 let outcomes = outcomes(scenario, &format!("{number} {seed}"), 600);
                 let (seen, unseen) = outcomes.split_at(300);
-                let (history, candidates) = (history(scenario, seen), scenario.each_ref().map(by));
-                let choose = |class| {
-                    let route = route(&history, class, &candidates).unwrap();
-                    scenario.iter().position(|skill| skill.agent == route.agent).unwrap()
-                };
-                let routed = cost(unseen, choose, |agent| (agent + 1).min(2));
-                let fixed = (0..3).map(|agent| cost(unseen, |_| agent, |agent| agent));
-                let best = fixed.min_by(f64::total_cmp).unwrap();
-                assert!(routed <= best * 1.05, "scenario {number}, seed {seed}: {routed} against {best}");
+                let routes = routes(scenario, &history(scenario, seen));
+                let index = |class| CLASSES.iter().position(|other| *other == class).unwrap();
+                let choose = |class| scenario.iter().position(|skill| skill.agent == routes[index(class)]).unwrap();
+                let (accepted, routed) = replay(unseen, choose, escalate);
+                let fixed = (0..3).flat_map(|agent| {
+                    [escalate, |agent| agent].map(|next: fn(usize) -> usize| replay(unseen, |_| agent, next))
+                });
+                let best = fixed.filter(|(fixed, _)| *fixed >= accepted).map(|(_, cost)| cost).min_by(f64::total_cmp);
+                let within = best.is_none_or(|best| routed <= best * 1.05);
+                assert!(within, "scenario {number}, seed {seed}: {routed} against {best:?}");
             }
         }
     }
 
     #[test]
     fn the_same_history_gives_the_same_route() {
-        let scenario = &SCENARIOS[0];
-        let outcomes = outcomes(scenario, "same", 300);
-        let (forward, mut backward) = (history(scenario, &outcomes), history(scenario, &outcomes));
-        backward.trials.reverse();
-        for class in CLASSES {
-            let routes =
-                [&forward, &backward].map(|history| route(history, class, &scenario.each_ref().map(by)).unwrap());
-            assert_eq!(routes[0].agent, routes[1].agent);
+        for (scenario, expected) in [(&SCENARIOS[1], ["small"; 3]), (&SCENARIOS[2], ["middle"; 3])] {
+            let outcomes = outcomes(scenario, "same", 300);
+            let (forward, mut backward) = (history(scenario, &outcomes), history(scenario, &outcomes));
+            backward.trials.reverse();
+            assert_eq!([routes(scenario, &forward), routes(scenario, &backward)], [expected; 2]);
         }
-        let agents = CLASSES.map(|class| route(&forward, class, &scenario.each_ref().map(by)).unwrap().agent);
-        assert_eq!(agents, ["small", "middle", "large"]);
     }
 
     #[test]

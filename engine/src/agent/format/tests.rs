@@ -151,7 +151,8 @@ fn limits_and_failures_of_the_service_are_told_apart() {
     assert_eq!(reason("You've hit your usage limit. Try again later."), Some(Some(Reason::ApiLimit)));
     assert_eq!(reason("unexpected status 500 Internal Server Error"), Some(None));
     assert_eq!(reason("unexpected status 400 Bad Request"), None);
-    assert!(matches!(failed("stream disconnected"), AgentOutcome::Failed(why) if why.contains("stream disconnected")));
+    assert_eq!(reason("stream disconnected before completion"), Some(None));
+    assert!(matches!(failed("no such model"), AgentOutcome::Failed(why) if why.contains("no such model")));
 }
 
 #[test]

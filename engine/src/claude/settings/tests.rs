@@ -41,7 +41,10 @@ fn hooks_do_nothing_without_the_program_and_only_two_may_deny() {
         (format!("if command -v mahabharatha >/dev/null 2>&1; then mahabharatha hook {end}; fi"), seconds)
     });
     assert_eq!(commands, expected);
-    assert_eq!(settings["hooks"]["PreToolUse"][0]["matcher"], "Write|Edit|MultiEdit|NotebookEdit|Bash");
+    assert_eq!(
+        settings["hooks"]["PreToolUse"][0]["matcher"],
+        "Write|Edit|MultiEdit|NotebookEdit|Bash|mcp__mahabharatha__.*"
+    );
     assert_eq!(settings["hooks"]["PostToolUse"][0]["matcher"], "Agent|Task");
     assert_eq!(settings["env"], json!({ "CLAUDE_CODE_ENABLE_TODO_TOOLS": "1" }));
     assert_eq!(plugin_hooks()["hooks"], settings["hooks"]);
