@@ -149,7 +149,7 @@ fn tallied(tallies: &[Tally]) -> impl Iterator<Item = [String; 6]> + '_ {
         let Tally { by, attempts, passed, success_rate, mean_time, mean_usd } = tally;
         [
             one_line(&by.agent),
-            by.model.as_deref().map_or("-".to_owned(), |model| one_line(model)),
+            by.model.as_deref().map_or("-".to_owned(), one_line),
             attempts.to_string(),
             format!("{passed} ({:.0} %)", success_rate * 100.0),
             human_duration(*mean_time),
