@@ -79,7 +79,7 @@ fn agent(is_there: impl Fn(&str) -> bool, is_set: impl Fn(&str) -> bool, exists:
     let mut found: Vec<(&String, &AgentConfig)> =
         AgentConfig::shipped().iter().filter(|(_, agent)| is_installed(agent) && agent.format != Format::Acp).collect();
     let is_logged_in = |agent: &AgentConfig| {
-        agent.keys().any(|name| is_set(name)) || agent.login.iter().any(|file| exists(&format!("~/{file}")))
+        agent.keys().any(&is_set) || agent.login.iter().any(|file| exists(&format!("~/{file}")))
     };
     found.sort_by_key(|(name, agent)| (!is_logged_in(agent), **name != default));
     match found.first() {
