@@ -93,7 +93,7 @@ pub fn paused(error: Error) -> Error {
 
 fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Options) -> Result<Outcome> {
     // The lock makes a directory for the feature: a mistyped name must not leave one behind.
-    if !paths.journal().exists() && !specs::has_graph(paths)? {
+    if !paths.dir().exists() && !specs::has_graph(paths)? {
         return Err(specs::no_graph(paths));
     }
     let lock = lock(paths, options.lease.as_ref())?;

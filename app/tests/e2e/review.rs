@@ -91,6 +91,8 @@ fn merged_work_gets_a_follow_up_task() {
 #[test]
 fn a_follow_up_may_change_what_its_task_was_granted() {
     let repo = Repo::new();
+    repo.write("types.rs", "mine\n");
+    repo.commit("types");
     repo.config("agent: command\nownership: { amend: auto }\n");
     let script = "echo a > a.txt; if [ $MAHABHARATHA_ATTEMPT = 1 ]; then echo 'NEEDS: types.rs — why'; exit 3; fi; echo t > types.rs";
     repo.graph("x", &[task("A", 1, "a.txt", script)]);

@@ -152,7 +152,9 @@ fn answer_and_continue(repo: &Repo, screen: &Tmux) {
     screen.type_text("sqlite");
     screen.press("Enter");
     screen.wait_for(repo, "B-1: queued again");
+    screen.wait_for(repo, "R continues it");
     screen.press("R");
+    screen.wait_for(repo, "It goes on when you leave");
     screen.press("y");
     screen.wait_for(repo, "✓ completed");
     screen.press("q");

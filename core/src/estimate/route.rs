@@ -243,13 +243,13 @@ mod tests {
         History { trials: trials.collect(), ..History::default() }
     }
 
-    /// Returns the number of accepted tasks and the cost of each, if a task begins with the chosen agent and goes on with
-    /// that of `next`.
-    fn replay(outcomes: &[Outcome], choose: impl Fn(TaskClass) -> usize, next: fn(usize) -> usize) -> (u32, f64) {
+    /// Returns the cost per accepted task if each begins with the chosen agent, and each failed attempt is followed by one
+    /// of the next agent.
+    fn cost(outcomes: &[Outcome], choose: impl Fn(TaskClass) -> usize) -> f64 {
         let (mut paid, mut accepted) = (0.0, 0);
         for Outcome { class, attempts } in outcomes {
-            let agents = std::iter::successors(Some(choose(*class)), |agent| Some(next(*agent)));
-            let made = agents.enumerate().take(3).map(|(number, agent)| attempts[agent][number]);
+            let first = choose(*class);
+            let made = (0..3).map(|number| attempts[(first + number).min(2)][number]);
             for (passed, cost) in made {
                 paid += cost;
                 if passed {
@@ -258,7 +258,7 @@ mod tests {
                 }
             }
         }
-        (accepted, paid / f64::from(accepted))
+        paid / f64::from(accepted)
     }
 
     fn routes(scenario: &[Skill; 3], history: &History) -> [&'static str; 3] {
@@ -266,25 +266,19 @@ mod tests {
         CLASSES.map(|class| scenario.iter().find(|skill| skill.agent == agent(class)).unwrap().agent)
     }
 
-    /// The fixed choices: one agent for all tasks, which tries again itself or leaves that to the next one. A choice that
-    /// accepts fewer tasks is no alternative: it saves the cost of those that are hard.
     #[test]
-    fn routed_tasks_cost_hardly_more_than_with_the_best_fixed_agent() {
-        let escalate = |agent: usize| (agent + 1).min(2);
+    fn routed_tasks_cost_hardly_more_than_those_that_all_begin_with_the_best_agent() {
         for (number, scenario) in SCENARIOS.iter().enumerate() {
             for seed in 0..10 {
-                let outcomes = outcomes(scenario, &format!("{number} {seed}"), 600);
+                // Enough of them that chance changes their cost by less than the tolerance.
+                let outcomes = outcomes(scenario, &format!("{number} {seed}"), 20_300);
                 let (seen, unseen) = outcomes.split_at(300);
                 let routes = routes(scenario, &history(scenario, seen));
                 let index = |class| CLASSES.iter().position(|other| *other == class).unwrap();
                 let choose = |class| scenario.iter().position(|skill| skill.agent == routes[index(class)]).unwrap();
-                let (accepted, routed) = replay(unseen, choose, escalate);
-                let fixed = (0..3).flat_map(|agent| {
-                    [escalate, |agent| agent].map(|next: fn(usize) -> usize| replay(unseen, |_| agent, next))
-                });
-                let best = fixed.filter(|(fixed, _)| *fixed >= accepted).map(|(_, cost)| cost).min_by(f64::total_cmp);
-                let within = best.is_none_or(|best| routed <= best * 1.05);
-                assert!(within, "scenario {number}, seed {seed}: {routed} against {best:?}");
+                let routed = cost(unseen, choose);
+                let best = (0..3).map(|agent| cost(unseen, |_| agent)).min_by(f64::total_cmp).unwrap();
+                assert!(routed <= best * 1.05, "scenario {number}, seed {seed}: {routed} against {best}");
             }
         }
     }

@@ -97,7 +97,7 @@ pub fn send_back(place: &Place, run: &Run, task: &TaskId, comment: &str) -> Resu
     let comment = checked_note(comment).map_err(|why| Error::new(Kind::Usage, format!("--comment: {why}")))?;
     let (level, commits) = check_completed(run, task)?;
     let sent_back = if matches!(level.status, LevelStatus::Merged { .. }) {
-        let added = follow_up::append(place, run, &follow_up_of(run, task, &comment))?;
+        let added = follow_up::append(place, run, &follow_up_of(place, run, task, &comment)?)?;
         let (id, level) = added.ok_or_else(|| {
             Error::new(Kind::Invalid, format!("{task} has a follow-up with this comment already"))
                 .hint("`mahabharatha run` takes up what is new in the graph.")
@@ -116,14 +116,17 @@ pub fn send_back(place: &Place, run: &Run, task: &TaskId, comment: &str) -> Resu
     Ok(sent_back)
 }
 
-fn follow_up_of(run: &Run, task: &TaskId, comment: &str) -> FollowUp {
+fn follow_up_of(place: &Place, run: &Run, task: &TaskId, comment: &str) -> Result<FollowUp> {
     let owned = run.graph().task(task).map(|task| task.spec.files.clone()).unwrap_or_default();
-    FollowUp {
+    // A graph cannot name a file that the run did not start with and that no task creates.
+    let start = specs::start_tree(&place.project.git(), &run.setup().start)?;
+    let granted = run.granted_to(task).filter(|path| start.contains(path)).collect();
+    Ok(FollowUp {
         source: format!("review of {task}: {}", one_line(comment)),
         title: format!("Follow-up of {task}: {}", summary(comment)),
         action: comment.to_owned(),
-        files: [owned.create, owned.modify, run.granted_to(task).collect()].concat(),
-    }
+        files: [owned.create, owned.modify, granted].concat(),
+    })
 }
 
 fn check_completed<'a>(run: &'a Run, task: &TaskId) -> Result<(&'a LevelState, Vec<Oid>)> {

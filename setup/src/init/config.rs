@@ -78,9 +78,8 @@ fn agent(is_there: impl Fn(&str) -> bool, is_set: impl Fn(&str) -> bool, exists:
     let is_installed = |agent: &AgentConfig| agent.command.first().is_some_and(|program| is_there(program));
     let mut found: Vec<(&String, &AgentConfig)> =
         AgentConfig::shipped().iter().filter(|(_, agent)| is_installed(agent) && agent.format != Format::Acp).collect();
-    let is_logged_in = |agent: &AgentConfig| {
-        agent.keys().any(&is_set) || agent.login.iter().any(|file| exists(&format!("~/{file}")))
-    };
+    let is_logged_in =
+        |agent: &AgentConfig| agent.keys().any(&is_set) || agent.login.iter().any(|file| exists(&format!("~/{file}")));
     found.sort_by_key(|(name, agent)| (!is_logged_in(agent), **name != default));
     match found.first() {
         Some((name, _)) if **name != default => {
