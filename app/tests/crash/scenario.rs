@@ -1,6 +1,6 @@
-//! The stories. By levels: three levels, and one of everything: an attempt that fails, a checkpoint, a red gate that is fixed,
-//! a task that is blocked until the user retries it. By dependencies: tasks that start early, one of which is done again
-//! because its verification fails with its level. And one level each of the first story, for what is killed within an attempt.
+//! Two stories. By levels: three levels, and one of everything: an attempt that fails, a checkpoint, a red gate that is fixed,
+//! a task that is blocked until a person retries it. By dependencies: tasks that start early, one of which is done again
+//! because its verification fails with its level.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -53,36 +53,6 @@ pub const BY_DEPENDENCIES: Story = Story {
     kept: &[],
 };
 
-/// Attempts that fail or stop at a checkpoint, and those that follow them.
-pub const RETRIED: Story = Story {
-    schedule: "levels",
-    tasks: || tasks()[..2].to_vec(),
-    steps: &[(&["run"], 0)],
-    calls: &["A-1", "A-1", "A-2", "A-2"],
-    kept: &["A-1", "A-2"],
-};
-
-/// A fix of what made a gate fail.
-pub const FIXED: Story = Story {
-    schedule: "levels",
-    tasks: || tasks()[3..4].to_vec(),
-    steps: &[(&["run"], 0)],
-    calls: &["B-2", "B-2"],
-    kept: &[],
-};
-
-/// A task that needs the user.
-pub const BLOCKED: Story = Story {
-    schedule: "levels",
-    tasks: || vec![counted("C-1", 3, "c1", &format!("{BLOCKS}; echo three > c1"))],
-    steps: &[(&["run"], 3), (&["retry", "C-1"], 0), (&["run", "--resume"], 0)],
-    calls: &["C-1", "C-1"],
-    kept: &[],
-};
-
-/// What an agent does that needs the user.
-const BLOCKS: &str = "[ -e \"$OUTSIDE/unblocked\" ] || { echo needs a person; exit 3; }";
-
 /// The step before which the person removes what blocked the task.
 const UNBLOCKED_BEFORE: usize = 1;
 
@@ -118,7 +88,7 @@ fn tasks() -> Vec<Value> {
         ),
         after(counted("B-1", 2, "b1", "cat a1 a2 > b1"), &["A-1", "A-2"]),
         counted("B-2", 2, "b2", "if grep -q broken b2 2>/dev/null; then echo fixed > b2; else echo broken > b2; fi"),
-        counted("C-1", 3, "c1", &format!("{BLOCKS}; cat b1 b2 > c1")),
+        counted("C-1", 3, "c1", "[ -e \"$OUTSIDE/unblocked\" ] || { echo needs a person; exit 3; }; cat b1 b2 > c1"),
     ]
 }
 
