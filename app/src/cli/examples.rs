@@ -56,7 +56,7 @@ pub const MCP: &str =
     "Clients start it themselves: give them this command. `mahabharatha install --mcp` tells Claude Code.
 
 Examples:
-  mahabharatha mcp -C ~/work/shop                         for a client that starts it elsewhere
+  mahabharatha mcp -C ~/shop                              for a client that starts it elsewhere
   mahabharatha mcp -f login                               the feature of calls that name none";
 pub const SHIP: &str =
     "Without --push or --pr it shows what it would do. Without a feature it ships the current branch.

@@ -1,4 +1,4 @@
-//! Runs the commands that tool calls stand for, side by side, and ends them when nobody waits for them any more.
+//! Runs the commands that tool calls stand for, side by side, and cancels them when the client stops waiting for them.
 
 use std::ffi::OsString;
 use std::future::Future;

@@ -26,7 +26,7 @@ pub struct Room {
     /// Lines of the open page, and how many there are.
     pub page: usize,
     pub lines: usize,
-    /// Lines of the open page that have the text that is looked for; without one, the heads of files.
+    /// Lines of the open page that match the search; without a search, the heads of files.
     pub marks: Vec<usize>,
 }
 
@@ -126,7 +126,7 @@ fn search(state: &mut State) {
     state.searching = true;
 }
 
-/// Types the text that is looked for; returns whether it is complete.
+/// Edits the search text; returns whether it is complete.
 fn in_search(state: &mut State, key: Key) -> bool {
     match key {
         Key::Esc => {

@@ -100,7 +100,7 @@ impl Look {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    /// Style of a line with the text that is looked for.
+    /// Style of a line that matches the search.
     pub fn found(self) -> Style {
         Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
     }

@@ -11,7 +11,7 @@ pub struct State {
     pub filter: String,
     /// The filter is being typed.
     pub filtering: bool,
-    /// Text that is looked for on a page.
+    /// Search text of a page.
     pub search: String,
     /// The text is being typed.
     pub searching: bool,

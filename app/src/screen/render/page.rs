@@ -52,12 +52,12 @@ pub fn room(frame: &Frame<'_>) -> Room {
     }
 }
 
-/// Returns how many lines of the open page have the text that is looked for.
+/// Returns how many lines of the open page match the search.
 pub fn count_matches(frame: &Frame<'_>) -> usize {
     matches(frame, &body(frame)).count()
 }
 
-/// Returns the lines that have the text that is looked for, in small or capital letters.
+/// Returns the lines that match the search, ignoring case.
 fn matches<'a>(frame: &Frame<'_>, body: &'a [Line<'static>]) -> impl Iterator<Item = usize> + use<'a> {
     let wanted = frame.state.search.to_lowercase();
     let text = |line: &Line<'_>| line.spans.iter().map(|span| span.content.to_lowercase()).collect::<String>();
