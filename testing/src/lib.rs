@@ -12,6 +12,7 @@ pub mod loopback;
 pub mod messages_api;
 pub mod model_api;
 pub mod page;
+mod phrase;
 mod prompt_text;
 pub mod support;
 pub mod terminal;

@@ -9,6 +9,8 @@ use std::sync::{Arc, Once};
 
 use serde_json::{Value, json};
 
+use crate::phrase::assert_contains;
+
 pub struct Repo {
     // Dropped first, so that nothing is left running when the directory goes.
     _marker: Survivors,
@@ -85,8 +87,7 @@ impl Ran {
 
     #[track_caller]
     pub fn says(self, text: &str) -> Ran {
-        let all = format!("{}{}", self.stdout, self.stderr);
-        assert!(all.contains(text), "{text:?} is not in\n{all}");
+        assert_contains(&format!("{}{}", self.stdout, self.stderr), text);
         self
     }
 

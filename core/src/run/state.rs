@@ -1,23 +1,28 @@
 //! State of a run. Each status carries its data, so that impossible combinations cannot be written.
 
+mod level;
+mod task;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::breaker::Breaker;
-use super::effect::{Answer, Carry, Effect, EffectId, Job, Performer};
-use super::event::{
-    Candidate, GateFailure, GatePass, Intent, JobReport, Obstacle, Policy, RequestId, Setup, TaskCommit,
-};
+use super::effect::{Answer, Effect, EffectId, Job, Performer};
+use super::event::{GateFailure, GatePass, Intent, Policy, RequestId, Setup};
 use super::grants::Grant;
 use super::notes::TaskNote;
 use super::service::{Pause, Services};
 use super::work_time::WorkTime;
 use crate::cost::Cost;
 use crate::graph::{Rules, TaskGraph};
-use crate::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
+use crate::ids::{Attempt, Feature, Level, Oid, TaskId, Time};
 use crate::isolation::Isolation;
+
+pub(super) use level::levels_of;
+pub use level::{LevelFailure, LevelState, LevelStatus};
+pub use task::{AttemptRecord, TaskState, TaskStatus};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
@@ -127,128 +132,6 @@ pub enum PauseCause {
     Budget,
     OutOfSpace,
     Other,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct TaskState {
-    pub status: TaskStatus,
-    pub attempts: Vec<AttemptRecord>,
-    /// Failed attempts since the start or the last `retry`.
-    pub failures: u32,
-    pub checkpoints: u32,
-    /// Jobs whose worker did not start.
-    pub false_starts: u32,
-    pub carry: Carry,
-    /// The commit that its completed work was built on; none if work of other tasks that was not merged was part of that.
-    pub(super) built_on: Option<Oid>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum TaskStatus {
-    /// Waits for its level, for what it depends on, or for a worker.
-    Pending,
-    /// Waits before the next attempt.
-    Resting {
-        until: Time,
-    },
-    InProgress {
-        effect: EffectId,
-        attempt: Attempt,
-        worker: WorkerId,
-    },
-    /// Needs a user: a foreground task.
-    Waiting,
-    Completed {
-        commit: Oid,
-        at: Time,
-    },
-    Blocked {
-        reason: String,
-        at: Time,
-        /// Whether the reason is that the task's budget is used up.
-        over_budget: bool,
-    },
-    Skipped {
-        reason: String,
-        at: Time,
-    },
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct AttemptRecord {
-    pub attempt: Attempt,
-    pub worker: WorkerId,
-    pub started_at: Time,
-    pub pid: Option<u32>,
-    pub fix: bool,
-    /// The run's work time when it started.
-    pub(super) started_work: Duration,
-    /// The time that it took, once it has ended.
-    pub(super) took: Duration,
-    pub ended: Option<(Time, JobReport)>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct LevelState {
-    pub level: Level,
-    /// Its range in the graph's tasks.
-    pub tasks: std::ops::Range<usize>,
-    /// Number of them that are neither completed nor skipped.
-    pub open: usize,
-    pub status: LevelStatus,
-    /// The commit that its attempts start from.
-    pub base: Option<Oid>,
-    /// Tip of staging, with fixes on top.
-    pub staging: Option<Oid>,
-    pub commits: Vec<TaskCommit>,
-    /// Commits of fixes, in order; dropped when their task is redone or skipped.
-    pub fixes: Vec<TaskCommit>,
-    /// Whether every task was verified again on the tree that passed the gates.
-    pub verified: bool,
-    /// The tree that a user approved.
-    pub approved: Option<Oid>,
-    pub fix_attempts: u32,
-    pub base_moves: u32,
-    pub staging_losses: u32,
-    pub started_at: Option<Time>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum LevelStatus {
-    Pending,
-    Running,
-    Staging,
-    Gating,
-    Blaming {
-        failure: GateFailure,
-    },
-    /// A fix is due or under way.
-    Fixing {
-        failure: GateFailure,
-        task: TaskId,
-        carry: Carry,
-        job: Option<EffectId>,
-    },
-    /// Passed its gates; lands when a user approves it.
-    AwaitingApproval {
-        candidate: Candidate,
-    },
-    Landing {
-        candidate: Candidate,
-    },
-    Merged {
-        commit: Oid,
-        at: Time,
-    },
-    Failed {
-        failure: LevelFailure,
-    },
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum LevelFailure {
-    Gate { failure: GateFailure, why: String },
-    Obstacle(Obstacle),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -514,91 +397,5 @@ impl Run {
 
     pub(super) fn level_of(&self, task: usize) -> usize {
         self.levels.partition_point(|level| level.tasks.end <= task)
-    }
-}
-
-/// Returns the levels of a graph with tasks in the given states.
-pub(super) fn levels_of(graph: &TaskGraph, tasks: &[TaskState]) -> Vec<LevelState> {
-    let mut levels: Vec<LevelState> = Vec::new();
-    for (index, task) in graph.tasks().iter().enumerate() {
-        if levels.last().is_none_or(|last| last.level != task.level) {
-            levels.push(LevelState {
-                level: task.level,
-                tasks: index..index,
-                open: 0,
-                status: LevelStatus::Pending,
-                base: None,
-                staging: None,
-                commits: Vec::new(),
-                fixes: Vec::new(),
-                verified: false,
-                approved: None,
-                fix_attempts: 0,
-                base_moves: 0,
-                staging_losses: 0,
-                started_at: None,
-            });
-        }
-        if let Some(level) = levels.last_mut() {
-            level.tasks.end = index + 1;
-            level.open += usize::from(tasks[index].is_open());
-        }
-    }
-    levels
-}
-
-impl Default for TaskState {
-    fn default() -> Self {
-        TaskState {
-            status: TaskStatus::Pending,
-            attempts: Vec::new(),
-            failures: 0,
-            checkpoints: 0,
-            false_starts: 0,
-            carry: Carry::default(),
-            built_on: None,
-        }
-    }
-}
-
-impl TaskState {
-    /// Whether its level has to wait for it.
-    pub fn is_open(&self) -> bool {
-        !matches!(self.status, TaskStatus::Completed { .. } | TaskStatus::Skipped { .. })
-    }
-
-    pub(super) fn next_attempt(&self) -> Attempt {
-        Attempt(self.attempts.last().map_or(1, |last| last.attempt.0 + 1))
-    }
-}
-
-impl LevelState {
-    /// Drops the fixes of a task that is redone or skipped, and has a level staged again that failed or is not approved yet.
-    pub(super) fn without(&mut self, task: &TaskId) {
-        self.fixes.retain(|fix| fix.task != *task);
-        if matches!(self.status, LevelStatus::Failed { .. } | LevelStatus::AwaitingApproval { .. }) {
-            self.run_again();
-        }
-    }
-
-    /// Sets the level back to running, to be staged again.
-    pub(super) fn run_again(&mut self) {
-        self.status = LevelStatus::Running;
-        self.staging = None;
-        self.commits.clear();
-    }
-}
-
-impl LevelStatus {
-    /// Whether the level is being integrated, so that its tasks must not change.
-    pub(super) fn is_integrating(&self) -> bool {
-        matches!(
-            self,
-            LevelStatus::Staging
-                | LevelStatus::Gating
-                | LevelStatus::Blaming { .. }
-                | LevelStatus::Fixing { .. }
-                | LevelStatus::Landing { .. }
-        )
     }
 }

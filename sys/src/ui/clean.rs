@@ -49,6 +49,9 @@ pub fn escape(text: &str) -> String {
 
 /// Cleans text and replaces every run of whitespace, including line breaks, with one space.
 pub fn one_line(text: &str) -> String {
+    if is_plain(text) && !text.starts_with(' ') && !text.ends_with(' ') && !text.contains("  ") {
+        return text.to_owned();
+    }
     clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -66,12 +69,20 @@ pub fn fit(text: &str, columns: usize) -> String {
 
 /// Returns the width of the text in terminal columns.
 pub fn width(text: &str) -> usize {
-    text.width()
+    if is_plain(text) { text.len() } else { text.width() }
+}
+
+/// Returns true for what most texts are, so that large tables are quick: printable ASCII on one line.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
 /// Drops control sequences such as colors, except those that `keep` accepts. Shows every other control character as a
 /// visible symbol, so that an unterminated sequence cannot swallow what follows it.
 fn filter(text: &str, keep: impl Fn(&str) -> bool) -> String {
+    if is_plain(text) {
+        return text.to_owned();
+    }
     let mut cleaned = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
