@@ -60,8 +60,12 @@ pub fn press(state: &mut State, data: &Data, room: &Room, key: Key) -> Reaction 
             }
             Reaction::None
         }
-        Page::Help(before) => {
-            state.page = *before;
+        Page::Help { over, scroll } => {
+            let scrolls = room.lines > room.page;
+            state.page = match scrolled(scroll, room, key).filter(|_| scrolls) {
+                Some(scroll) => Page::Help { over, scroll },
+                None => *over,
+            };
             Reaction::None
         }
     }
@@ -195,7 +199,7 @@ fn open(state: &mut State, data: &Data, room: &Room) {
 }
 
 fn open_help(state: &mut State) {
-    state.page = Page::Help(Box::new(std::mem::take(&mut state.page)));
+    state.page = Page::Help { over: Box::new(std::mem::take(&mut state.page)), scroll: Scroll::Start };
 }
 
 fn in_task(state: &mut State, data: &Data, room: &Room, mut page: TaskPage, key: Key) -> Reaction {

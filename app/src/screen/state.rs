@@ -55,8 +55,11 @@ pub enum Page {
     Task(TaskPage),
     /// The output of the running gate, or of the last one.
     Gate(Scroll),
-    /// Keys and signs; over the page that the next key goes back to.
-    Help(Box<Page>),
+    /// Keys and signs, over the page that the next key goes back to unless it scrolls.
+    Help {
+        over: Box<Page>,
+        scroll: Scroll,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -62,9 +62,13 @@ impl<'a> Shown<'a> {
     }
 
     fn press(&mut self, keys: &[Key]) -> Reaction {
+        self.press_at((80, 24), keys)
+    }
+
+    fn press_at(&mut self, (width, height): (u16, u16), keys: &[Key]) -> Reaction {
         let mut reaction = Reaction::None;
         for key in keys {
-            let room = render::room(&self.frame(80, 24));
+            let room = render::room(&self.frame(width, height));
             reaction = press(&mut self.state, &self.data, &room, *key);
         }
         reaction
@@ -317,6 +321,16 @@ fn the_page_of_keys_goes_back_to_the_page_before() {
     assert_ne!(shown.state.page, before);
     shown.press(&[Key::Char('j')]);
     assert_eq!(shown.state.page, before);
+}
+
+#[test]
+fn the_page_of_keys_scrolls_where_it_does_not_fit() {
+    let sample = midrun();
+    let mut shown = Shown::new(&sample, true);
+    shown.press_at((50, 12), &[Key::Char('?'), Key::Char('j')]);
+    assert!(matches!(shown.state.page, Page::Help { scroll: Scroll::At(1), .. }), "{:?}", shown.state.page);
+    shown.press_at((50, 12), &[Key::Esc]);
+    assert_eq!(shown.state.page, Page::List);
 }
 
 #[test]

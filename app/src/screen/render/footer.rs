@@ -126,7 +126,7 @@ fn keys_of(frame: &Frame<'_>) -> Vec<(&'static str, &'static str)> {
             ("y", "copy the command"),
         ],
         Page::Gate(_) => vec![("Esc", "back"), ("j k", "scroll"), ("/", "search"), ("G", "end"), ("q", leave)],
-        Page::Help(_) => vec![("any key", "back")],
+        Page::Help { .. } => vec![("Esc", "back"), ("j k", "scroll")],
     }
 }
 

@@ -3,7 +3,6 @@
 use ratatui::text::Line;
 
 use super::Frame;
-use super::footer;
 use crate::screen::look::Sign;
 use crate::screen::text::{Row, rule};
 
@@ -36,32 +35,28 @@ const KEYS: [(&str, &str); 25] = [
     ("", "Actions show their command."),
 ];
 
+/// Returns all lines of the page; the keys in two columns where those fit.
 pub fn help(frame: &Frame<'_>) -> Vec<Line<'static>> {
     let look = frame.look;
+    let columns = if frame.width >= 80 { 2 } else { 1 };
+    let column = frame.width / columns;
+    let one = |row: Row, (key, what): &(&str, &str)| {
+        row.plain(" ")
+            .cell(look.strong(), key, 8)
+            .plain(" ")
+            .cell(look.dim(), what, column.saturating_sub(11))
+            .plain(" ")
+    };
     let mut lines = vec![rule(look.dim(), "keys", frame.width)];
-    let room = frame.height.saturating_sub(5);
-    let two = frame.width >= 100 || KEYS.len() > room;
-    let half = if two { KEYS.len().div_ceil(2) } else { KEYS.len() };
-    let column = if two { frame.width / 2 } else { frame.width };
-    for index in 0..half.min(room) {
-        let one = |row: Row, entry: Option<&(&str, &str)>| match entry {
-            Some((key, what)) => row
-                .plain(" ")
-                .cell(look.strong(), key, 8)
-                .plain(" ")
-                .cell(look.dim(), what, column.saturating_sub(11))
-                .plain(" "),
-            None => row,
-        };
-        let row = one(Row::new(), KEYS.get(index));
-        lines.push(one(row, KEYS.get(index + half).filter(|_| two)).fit(frame.width));
+    let rows = KEYS.len().div_ceil(columns);
+    for index in 0..rows {
+        let row = KEYS.iter().skip(index).step_by(rows).fold(Row::new(), one);
+        lines.push(row.fit(frame.width));
     }
     lines.push(rule(look.dim(), "signs", frame.width));
     let one = |row: Row, sign: &Sign| row.add(look.sign(*sign), sign.symbol()).plain(&format!(" {}  ", sign.word()));
     for signs in Sign::OF_TASKS.chunks(if frame.width >= 100 { 8 } else { 4 }) {
         lines.push(signs.iter().fold(Row::new().plain(" "), one).fit(frame.width));
     }
-    lines.extend((lines.len() + 1..frame.height).map(|_| Line::default()).collect::<Vec<_>>());
-    lines.extend(footer::footer(frame));
     lines
 }

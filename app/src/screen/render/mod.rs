@@ -86,7 +86,7 @@ pub fn lines(frame: &Frame<'_>) -> Vec<Line<'static>> {
         Page::List => frame.list(),
         Page::Task(page) => page::task(frame, page),
         Page::Gate(scroll) => page::gate(frame, *scroll),
-        Page::Help(_) => help::help(frame),
+        Page::Help { scroll, .. } => page::keys(frame, *scroll),
     }
 }
 

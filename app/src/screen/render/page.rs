@@ -5,7 +5,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 
 use super::Frame;
-use super::{footer, overview};
+use super::{footer, help, overview};
 use crate::screen::detail::{Detail, Piece, Tone, Wanted};
 use crate::screen::keys::Room;
 use crate::screen::state::{Page, Scroll, Tab, TaskPage};
@@ -40,10 +40,16 @@ pub fn gate(frame: &Frame<'_>, scroll: Scroll) -> Vec<Line<'static>> {
     lines
 }
 
+pub fn keys(frame: &Frame<'_>, scroll: Scroll) -> Vec<Line<'static>> {
+    let mut lines = visible(frame, body(frame), scroll);
+    lines.extend(footer::footer(frame));
+    lines
+}
+
 /// Returns the lines that there is room for on the open page, how many it has, and which of them `n` goes to.
 pub fn room(frame: &Frame<'_>) -> Room {
     match &frame.state.page {
-        Page::List | Page::Help(_) => Room { page: 1, ..Room::default() },
+        Page::List => Room { page: 1, ..Room::default() },
         _ => {
             let body = body(frame);
             let marks = if frame.state.search.is_empty() { files(frame) } else { matches(frame, &body).collect() };
@@ -81,7 +87,8 @@ fn files(frame: &Frame<'_>) -> Vec<usize> {
 }
 
 fn body_room(frame: &Frame<'_>) -> usize {
-    frame.height.saturating_sub(3 + footer::footer(frame).len()).max(1)
+    let head = if matches!(frame.state.page, Page::Help { .. }) { 0 } else { 3 };
+    frame.height.saturating_sub(head + footer::footer(frame).len()).max(1)
 }
 
 fn visible(frame: &Frame<'_>, mut body: Vec<Line<'static>>, scroll: Scroll) -> Vec<Line<'static>> {
@@ -149,6 +156,9 @@ fn tabs(frame: &Frame<'_>, task: &TaskView, page: &TaskPage) -> Line<'static> {
 
 /// Returns all lines of the open page.
 fn body(frame: &Frame<'_>) -> Vec<Line<'static>> {
+    if matches!(frame.state.page, Page::Help { .. }) {
+        return help::help(frame);
+    }
     let mut lines = Vec::new();
     let wanted = wanted(frame);
     if let (Page::Task(page), Some(task)) = (&frame.state.page, task_of(frame))
@@ -182,7 +192,7 @@ pub fn wanted(frame: &Frame<'_>) -> Option<Wanted> {
             Some(Wanted::Task { task: task.clone(), tab: *tab, attempt: *attempt })
         }
         Page::Gate(_) => frame.data.gates.last().map(|run| Wanted::Gate { log: run.log.clone() }),
-        Page::List | Page::Help(_) => None,
+        Page::List | Page::Help { .. } => None,
     }
 }
 

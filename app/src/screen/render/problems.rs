@@ -51,7 +51,7 @@ pub fn word_of(blocker: &Blocker) -> &'static str {
         "approval" => "waits for approval",
         "gate" | "failed" => "failed",
         "paused" => "is paused",
-        "undriven" => "is not driven",
+        "undriven" => "was interrupted",
         "conflict" => "conflicts",
         _ => "is blocked",
     }

@@ -87,7 +87,7 @@ export function stateOf(run) {
 
 const KINDS = {
   question: ["ask", "Question"], grant: ["ask", "Asks for a file"], person: ["ask", "Needs a person"], approval: ["ask", "Waits for your approval"],
-  gate: ["bad", "Red gate"], conflict: ["bad", "Conflict"], paused: ["warn", "Paused"], undriven: ["warn", "Nothing drives this run"],
+  gate: ["bad", "Red gate"], conflict: ["bad", "Conflict"], paused: ["warn", "Paused"], undriven: ["warn", "Interrupted"],
   failed: ["bad", "Failed"], red_base: ["bad", "Red base"], setup: ["bad", "Setup failed"], limit: ["warn", "API limit"],
 };
 export const kindOf = (problem) => KINDS[problem.kind] || ["bad", "Blocked"];
