@@ -190,6 +190,11 @@ impl TaskView {
         Some(task_view(run, &run.graph().tasks()[index], &run.tasks()[index]))
     }
 
+    /// Returns the attempt that is under way: also that of a completed task which fixes a gate.
+    pub fn running(&self) -> Option<&AttemptView> {
+        self.attempts.last().filter(|latest| latest.outcome == "running")
+    }
+
     /// Returns the note for the next attempt, if the latest one stopped at a checkpoint.
     pub fn checkpoint_note(&self) -> Option<&str> {
         let latest = self.attempts.iter().rev().find(|attempt| attempt.ended_at.is_some())?;

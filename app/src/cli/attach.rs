@@ -42,10 +42,12 @@ pub fn attach(place: &Place, ui: &Arc<Ui>, plain: bool) -> Result<ExitCode> {
         let message = format!("no process drives {}: session {} does its tasks", place.feature, lease.session);
         return Err(Error::new(Kind::Held, message).hint("Watch it with `mahabharatha status --watch`."));
     }
-    if Journal::read(&place.paths.journal())?.is_empty() {
+    let has_screen = !plain && ui.can_open_screen();
+    // The screen shows the design before the first run.
+    if !has_screen && Journal::read(&place.paths.journal())?.is_empty() {
         return Err(control::no_run(place));
     }
-    if !plain && ui.can_open_screen() {
+    if has_screen {
         return match on_screen::show(place, ui, Purpose::Watch)? {
             Left::Going => Ok(goes_on(place, ui)),
             Left::Over(end) => over(place, ui, end.as_ref()),

@@ -26,7 +26,7 @@ pub struct RetryArgs {
     #[arg(long, conflicts_with = "tasks")]
     all: bool,
     /// Your answer or advice, for every later attempt at these tasks; `-` reads it from standard input
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     note: Option<String>,
     /// Continue the run in this process, as `run` does
     #[arg(long)]

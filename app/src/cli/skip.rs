@@ -16,7 +16,7 @@ pub struct SkipArgs {
     #[arg(required = true)]
     tasks: Vec<String>,
     /// Why; shown in the reports
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     reason: String,
     /// Keep the tasks that depend on them
     #[arg(long)]

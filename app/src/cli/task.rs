@@ -83,7 +83,7 @@ enum Verb {
         #[arg(value_name = "TASK")]
         task: String,
         /// What went wrong, for the next attempt
-        #[arg(long, value_name = "TEXT")]
+        #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
         reason: String,
         /// Block the task: no other attempt until a person retries it
         #[arg(long)]

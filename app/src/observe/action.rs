@@ -60,7 +60,7 @@ impl Action {
     /// Returns what the person is asked to type or confirm.
     pub fn question(&self) -> String {
         match self {
-            Action::Retry { task, .. } => format!("Answer or advice for {task} (may be empty)"),
+            Action::Retry { task, .. } => format!("Answer or advice for {task}"),
             Action::Skip { task, with, .. } if with.is_empty() => format!("Why skip {task}?"),
             Action::Skip { task, with, .. } => {
                 let with: Vec<&str> = with.iter().map(TaskId::as_str).collect();

@@ -20,27 +20,22 @@ pub struct Data {
     pub gates: Vec<GateRunView>,
     /// Whether a process or a session drives the run.
     pub driven: bool,
-    /// Place of each task in the view.
-    places: BTreeMap<String, usize>,
+    index_by_id: BTreeMap<String, usize>,
 }
 
 impl Data {
     pub fn new(view: RunView, driven: bool) -> Data {
-        let places = view.tasks.iter().enumerate().map(|(index, task)| (task.id.to_string(), index)).collect();
-        Data { view, doing: BTreeMap::new(), gate: None, gates: Vec::new(), driven, places }
+        let index_by_id = view.tasks.iter().enumerate().map(|(index, task)| (task.id.to_string(), index)).collect();
+        Data { view, doing: BTreeMap::new(), gate: None, gates: Vec::new(), driven, index_by_id }
     }
 
     pub fn task(&self, id: &str) -> Option<&TaskView> {
-        self.places.get(id).map(|&index| &self.view.tasks[index])
+        self.index_by_id.get(id).map(|&index| &self.view.tasks[index])
     }
 
     /// Returns what the worker of a running task does.
     pub fn doing(&self, task: &TaskView) -> Option<&Doing> {
-        if task.status == "in_progress" { self.doing.get(&task.worker?) } else { None }
-    }
-
-    pub fn is_over(&self) -> bool {
-        !self.driven
+        self.doing.get(&task.running()?.worker)
     }
 
     /// Tells whether there has been a run; before the first one, the tasks are those of the design.
@@ -72,8 +67,10 @@ impl Data {
         self.view.blockers.iter().find(|blocker| blocker.task.as_ref() == Some(&task.id))
     }
 
-    pub fn completed(&self) -> usize {
-        self.view.levels.iter().map(|level| level.completed).sum()
+    /// Returns how many tasks are completed, and of how many: skipped ones do not count.
+    pub fn progress(&self) -> (usize, usize) {
+        let levels = self.view.levels.iter();
+        levels.fold((0, 0), |(done, all), level| (done + level.completed, all + level.total - level.skipped))
     }
 
     pub fn running_workers(&self) -> usize {

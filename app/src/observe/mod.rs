@@ -13,4 +13,4 @@ pub use data::Data;
 pub use features::features;
 pub use feed::Feed;
 pub use output::{OutputKind, OutputLine, TAIL_BYTES, output_lines};
-pub use status::{planned, run_json, setup_cost, task_list};
+pub use status::{Planned, planned, run_json, setup_cost, task_list};

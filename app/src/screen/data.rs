@@ -8,12 +8,12 @@ use crate::observe::Data;
 impl Data {
     pub fn sign(&self, task: &TaskView) -> Sign {
         match task.status {
+            _ if task.running().is_some() && !self.is_alive(task) => Sign::Warning,
+            _ if self.doing(task).is_some_and(|doing| doing.phase == "verifying") => Sign::Verifying,
+            _ if task.running().is_some() => Sign::Running,
             "waiting" => Sign::Asks,
             "blocked" if task.question.is_some() => Sign::Asks,
             "blocked" => Sign::Failed,
-            "in_progress" if !self.is_alive(task) => Sign::Warning,
-            "in_progress" if self.doing(task).is_some_and(|doing| doing.phase == "verifying") => Sign::Verifying,
-            "in_progress" => Sign::Running,
             "completed" => Sign::Done,
             "skipped" => Sign::Skipped,
             _ if task.next_attempt_at.is_some() => Sign::Retries,
@@ -24,7 +24,7 @@ impl Data {
     /// Tells whether something is at work on a running task; its process may be gone.
     fn is_alive(&self, task: &TaskView) -> bool {
         let works = |id: u32| self.view.workers.iter().any(|worker| worker.id == id && worker.status == "running");
-        self.driven || task.worker.is_some_and(works)
+        self.driven || task.running().is_some_and(|attempt| works(attempt.worker))
     }
 
     /// Returns the sign and the word for the run as a whole.

@@ -1,9 +1,10 @@
 //! What an open task or gate shows beyond the run's view: spec, output, diff, log. Read on a thread of its own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 use mahabharatha_core::ids::{Attempt, TaskId};
+use mahabharatha_core::run::Run;
 use mahabharatha_core::spec::TaskSpec;
 use mahabharatha_engine::report::logs::{LogLevel, LogRecord, last_records};
 use mahabharatha_engine::session::diff::{self, Selection};
@@ -59,7 +60,10 @@ fn piece(tone: Tone, text: impl Into<String>) -> Piece {
 /// Reads what is wanted; a problem becomes its only line.
 pub fn read(place: &Place, of: Wanted) -> Detail {
     let lines = match &of {
-        Wanted::Gate { log } => Ok(last_records(log, TAIL_BYTES).iter().flat_map(output_of).collect()),
+        Wanted::Gate { log } => {
+            let cut = left_out(log, || format!("mahabharatha logs {} --gate NAME", place.feature));
+            Ok(cut.into_iter().chain(last_records(log, TAIL_BYTES).iter().flat_map(output_of)).collect())
+        }
         Wanted::Task { task, tab, attempt } => of_task(place, task, *tab, *attempt),
     };
     let problem = |error: mahabharatha_sys::error::Error| {
@@ -77,14 +81,22 @@ fn of_task(place: &Place, task: &str, tab: Tab, attempt: Option<u32>) -> Result<
     let found = run.graph().tasks().iter().find(|known| known.id.as_str() == task);
     let Some(known) = found else { return Err(control::no_such_task(&run, task)) };
     let attempt = attempt.or_else(|| run.task(&known.id)?.attempts.last().map(|record| record.attempt.0));
-    let log = || last_records(&place.paths.task_log(&known.id), TAIL_BYTES).into_iter();
+    let file = place.paths.task_log(&known.id);
+    let log = || last_records(&file, TAIL_BYTES).into_iter();
+    let cut = || left_out(&file, || format!("mahabharatha logs {} --task {task}", place.feature)).into_iter();
     let of_attempt = |record: &LogRecord| attempt.is_none() || record.attempt == attempt;
     Ok(match tab {
         Tab::Overview => spec_lines(&known.spec),
-        Tab::Output => log().filter(of_attempt).flat_map(|record| output_of(&record)).collect(),
-        Tab::Log => log().filter_map(|record| log_line(&record)).collect(),
-        Tab::Diff => diff_lines(place, &known.id, attempt)?,
+        Tab::Output => cut().chain(log().filter(of_attempt).flat_map(|record| output_of(&record))).collect(),
+        Tab::Log => cut().chain(log().filter_map(|record| log_line(&record))).collect(),
+        Tab::Diff => diff_lines(place, &run, &known.id, attempt)?,
     })
+}
+
+/// Says that the beginning of a long log is not shown, and which command prints it.
+fn left_out(log: &Path, command: impl Fn() -> String) -> Option<Piece> {
+    let is_long = std::fs::metadata(log).is_ok_and(|found| found.len() > TAIL_BYTES);
+    is_long.then(|| piece(Tone::Warn, format!("… what came before: {}", command())))
 }
 
 /// Returns what an agent said and did, and what its programs printed.
@@ -115,10 +127,9 @@ fn log_line(record: &LogRecord) -> Option<Piece> {
     Some(piece(tone, format!("{time}  {attempt:<2} {:<15} {}", one_line(event), one_line(&record.message))))
 }
 
-fn diff_lines(place: &Place, task: &TaskId, attempt: Option<u32>) -> Result<Vec<Piece>> {
-    let run = control::read_run(place)?;
+fn diff_lines(place: &Place, run: &Run, task: &TaskId, attempt: Option<u32>) -> Result<Vec<Piece>> {
     let selection = Selection::Task { task: task.clone(), attempt: attempt.map(Attempt), wip: false };
-    let found = diff::find(place, &run, &selection)?;
+    let found = diff::find(place, run, &selection)?;
     let mut lines: Vec<Piece> = found.notes.iter().map(|note| piece(Tone::Warn, one_line(note))).collect();
     let owned = run.graph().task(task).map_or(&[][..], |task| &task.owned);
     for file in &found.files {
@@ -135,8 +146,12 @@ fn diff_lines(place: &Place, task: &TaskId, attempt: Option<u32>) -> Result<Vec<
                 Some(b'@') => Tone::Dim,
                 _ => Tone::Plain,
             };
-            let line: String = line.chars().take(MAX_LINE_CHARS).collect();
-            lines.push(piece(tone, escape(&line)));
+            let shown: String = line.chars().take(MAX_LINE_CHARS).collect();
+            lines.push(piece(tone, escape(&shown)));
+            if shown.len() < line.len() {
+                let more = line[shown.len()..].chars().count();
+                lines.push(piece(Tone::Warn, format!("… {more} more characters in this line")));
+            }
         }
         if lines.len() > MAX_DIFF_LINES {
             lines.truncate(MAX_DIFF_LINES);

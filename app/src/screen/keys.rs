@@ -55,6 +55,7 @@ pub fn press(state: &mut State, data: &Data, room: &Room, key: Key) -> Reaction 
             match key {
                 Key::Esc | Key::Left => back(state, key),
                 Key::Char('/') => search(state),
+                Key::Char('?') => open_help(state),
                 Key::Char('q') => return Reaction::Leave,
                 _ => state.page = Page::Gate(scrolled(scroll, room, key).unwrap_or(scroll)),
             }
@@ -73,7 +74,13 @@ pub fn press(state: &mut State, data: &Data, room: &Room, key: Key) -> Reaction 
 
 /// Adds pasted text to what is typed; its line breaks answer nothing.
 pub fn paste(state: &mut State, text: &str) {
-    if let Some(Prompt { text: Some(typed), .. }) = &mut state.prompt {
+    let typed = match &mut state.prompt {
+        Some(prompt) => prompt.text.as_mut(),
+        None if state.filtering => Some(&mut state.filter),
+        None if state.searching => Some(&mut state.search),
+        None => None,
+    };
+    if let Some(typed) = typed {
         typed.push_str(&text.replace(['\r', '\n'], " "));
     }
 }
@@ -83,9 +90,8 @@ fn in_prompt(state: &mut State, key: Key) -> Reaction {
     match (key, &mut prompt.text) {
         (Key::Esc, _) | (Key::Char('n'), None) => state.prompt = None,
         (Key::Enter, Some(text)) => {
-            let needs_text = matches!(prompt.action, Action::Skip { .. });
-            if needs_text && text.trim().is_empty() {
-                state.says("a reason is needed", true);
+            if prompt.needs_text && text.trim().is_empty() {
+                state.says("type an answer", true);
                 return Reaction::None;
             }
             let action = prompt.action.clone().with_text(text);
@@ -287,11 +293,14 @@ fn act(state: &mut State, data: &Data, room: &Room, key: Key) -> Reaction {
             let mut levels = data.view.levels.iter();
             let waiting = levels.find_map(|level| Some((level.level, level.awaits_approval.as_ref()?)));
             let Some((level, candidate)) = waiting else { return refuse(state, "no level waits for approval") };
-            Prompt { action: Action::Approve { level, tree: candidate.tree.clone() }, text: None }
+            Prompt::confirm(Action::Approve { level, tree: candidate.tree.clone() })
         }
-        (Key::Char('R'), _) if data.can_run() => Prompt { action: Action::Run, text: None },
+        (Key::Char('R'), _) if data.can_run() => Prompt::confirm(Action::Run),
         (Key::Char('R'), _) => {
             return refuse(state, if data.driven { "it is running" } else { "nothing is left to run" });
+        }
+        (Key::Char('+' | '-'), _) if !data.driven => {
+            return refuse(state, "it is not running; `mahabharatha run --workers N` sets their number");
         }
         (Key::Char(sign @ ('+' | '-')), _) => {
             let now = data.view.workers.iter().filter(|worker| worker.status != "stopped" && !worker.retiring).count();
@@ -306,22 +315,23 @@ fn act(state: &mut State, data: &Data, room: &Room, key: Key) -> Reaction {
         }
         (Key::Char('r' | 's' | 'g' | 'x'), None) => return refuse(state, "select a task first"),
         (Key::Char('r'), Some(task)) => {
-            Prompt { action: Action::Retry { task: task.id.clone(), note: String::new() }, text: Some(String::new()) }
+            let action = Action::Retry { task: task.id.clone(), note: String::new() };
+            Prompt::typed(action, task.question.is_some())
         }
         (Key::Char('s'), Some(task)) => {
             let with = dependents(data, &task.id);
             let action = Action::Skip { task: task.id.clone(), reason: String::new(), with };
-            Prompt { action, text: Some(String::new()) }
+            Prompt::typed(action, true)
         }
         (Key::Char('g'), Some(task)) => {
             let paths: Vec<String> = task.needs.iter().map(|need| need.path.clone()).collect();
             if paths.is_empty() {
                 return refuse(state, &format!("{} asks for no files", task.id));
             }
-            Prompt { action: Action::Grant { task: task.id.clone(), paths }, text: None }
+            Prompt::confirm(Action::Grant { task: task.id.clone(), paths })
         }
-        (Key::Char('x'), Some(task)) => match task.worker.filter(|_| task.status == "in_progress") {
-            Some(worker) => Prompt { action: Action::StopWorker { worker }, text: None },
+        (Key::Char('x'), Some(task)) => match task.running().filter(|_| task.session.is_none()) {
+            Some(attempt) => Prompt::confirm(Action::StopWorker { worker: attempt.worker }),
             None => return refuse(state, &format!("{} has no worker now", task.id)),
         },
         _ => return Reaction::None,

@@ -110,7 +110,7 @@ impl Look {
     }
 
     /// Returns the character as the terminal can show it.
-    pub fn shown(self, c: char) -> char {
+    pub fn to_ascii(self, c: char) -> char {
         if self.unicode || c.is_ascii() { c } else { ascii(c) }
     }
 }
@@ -164,7 +164,7 @@ mod tests {
     fn every_sign_has_an_ascii_form() {
         let look = Look { color: false, unicode: false };
         let signs = Sign::OF_TASKS.iter().chain([&Sign::Warning]);
-        let shown: String = signs.flat_map(|sign| sign.symbol().chars()).map(|c| look.shown(c)).collect();
+        let shown: String = signs.flat_map(|sign| sign.symbol().chars()).map(|c| look.to_ascii(c)).collect();
         assert_eq!(shown, "?x>~r.+-!");
     }
 }

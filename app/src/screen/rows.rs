@@ -76,26 +76,35 @@ pub fn rows(data: &Data, state: &State, room: usize) -> Vec<Item> {
         items.extend(pending.into_iter().chain(done).map(Item::Task));
         return items;
     }
-    fold(&mut items, &pending, &done, room);
+    let picked = match &state.pick {
+        Some(Pick::Task(id)) => data.view.tasks.iter().position(|task| task.id.as_str() == id),
+        _ => None,
+    };
+    fold(&mut items, &pending, &done, room, picked);
     items
 }
 
-fn fold(items: &mut Vec<Item>, pending: &[usize], done: &[usize], room: usize) {
+/// Adds what there is room for, the rest in one line each. The picked task keeps its row, so that no key acts on another.
+fn fold(items: &mut Vec<Item>, pending: &[usize], done: &[usize], room: usize, picked: Option<usize>) {
+    let picked_of = |group: &[usize]| picked.filter(|picked| group.contains(picked));
     let has_done = usize::from(!done.is_empty());
     if items.len() + pending.len() + has_done <= room {
         items.extend(pending.iter().copied().map(Item::Task));
         let shown = room.saturating_sub(items.len() + 1).min(done.len());
-        items.extend(done[..shown].iter().copied().map(Item::Task));
-        if shown < done.len() {
-            items.push(Item::Fold(Fold::Done, done.len() - shown));
-        }
+        let (shown, folded) = done.split_at(shown);
+        items.extend(shown.iter().copied().map(Item::Task));
+        fold_group(items, Fold::Done, folded, picked_of(folded));
         return;
     }
-    if !pending.is_empty() {
-        items.push(Item::Fold(Fold::Pending, pending.len()));
-    }
-    if !done.is_empty() {
-        items.push(Item::Fold(Fold::Done, done.len()));
+    fold_group(items, Fold::Pending, pending, picked_of(pending));
+    fold_group(items, Fold::Done, done, picked_of(done));
+}
+
+fn fold_group(items: &mut Vec<Item>, fold: Fold, tasks: &[usize], picked: Option<usize>) {
+    items.extend(picked.map(Item::Task));
+    let folded = tasks.len() - usize::from(picked.is_some());
+    if folded > 0 {
+        items.push(Item::Fold(fold, folded));
     }
 }
 

@@ -19,7 +19,7 @@ use super::keys::{self, Reaction};
 use super::look::Look;
 use super::render::{self, Frame};
 use super::state::{State, Tab};
-use crate::observe::{Action, Data, Feed, planned};
+use crate::observe::{Action, Data, Feed, Planned, planned};
 
 /// Interval at which clocks move.
 const TICK: Duration = Duration::from_secs(1);
@@ -50,7 +50,7 @@ pub enum Left {
 enum News {
     Input(Input),
     /// Keys can no longer be read: the terminal is gone.
-    Deaf,
+    InputClosed,
     Change,
     Signal(i32),
     Done(std::result::Result<String, String>),
@@ -64,8 +64,8 @@ struct Screen<'a> {
     data: Data,
     state: State,
     detail: Option<Detail>,
-    /// What a thread is reading now.
-    reading: Option<Wanted>,
+    /// A thread is reading a page; one at a time, so that no number of keys starts more of them.
+    reading: bool,
     /// The run's latest event when the open page was read.
     read_at: u64,
     look: Look,
@@ -85,7 +85,7 @@ pub fn show(place: &Place, look: Look, purpose: Purpose) -> Result<Left> {
     let mut feed = Feed::find(place)?;
     let data = match &mut feed {
         Some(feed) => feed.read()?,
-        None => Data::new(planned(place)?.view.into_run(), false),
+        None => of_design(planned(place)?),
     };
     listen(&sender)?;
     let terminal = FullScreen::enter().map_err(Error::caused("cannot use the terminal"))?;
@@ -96,7 +96,7 @@ pub fn show(place: &Place, look: Look, purpose: Purpose) -> Result<Left> {
         data,
         state: State::default(),
         detail: None,
-        reading: None,
+        reading: false,
         read_at: 0,
         look,
         purpose,
@@ -108,8 +108,14 @@ pub fn show(place: &Place, look: Look, purpose: Purpose) -> Result<Left> {
     screen.run(&news, stays)
 }
 
+fn of_design(planned: Planned) -> Data {
+    Data::new(planned.view.into_run(), false)
+}
+
 fn watch_changes(place: &Place, sender: &Sender<News>) -> Result<()> {
-    let changes = watch::feature_changes(place.paths.dir())?;
+    let mut changes = watch::feature_changes(place.paths.dir())?;
+    // Before the first run, the design is shown.
+    changes.watch_also(place.paths.specs());
     let sender = sender.clone();
     thread::spawn(move || {
         while sender.send(News::Change).is_ok() {
@@ -136,8 +142,8 @@ fn read_keys(sender: &Sender<News>) {
     let sender = sender.clone();
     thread::spawn(move || {
         loop {
-            let news = next_input().map_or(News::Deaf, News::Input);
-            let is_over = matches!(news, News::Deaf);
+            let news = next_input().map_or(News::InputClosed, News::Input);
+            let is_over = matches!(news, News::InputClosed);
             if sender.send(news).is_err() || is_over {
                 break;
             }
@@ -166,7 +172,7 @@ impl Screen<'_> {
             for news in first.into_iter().chain(news.try_iter()) {
                 match news {
                     News::Change => is_stale = true,
-                    News::Deaf => return Ok(self.left()),
+                    News::InputClosed => return Ok(self.left()),
                     News::Signal(HANGUP) => return Ok(self.left()),
                     News::Signal(_) if self.purpose == Purpose::Watch => return Ok(self.left()),
                     News::Signal(_) => self.interrupt(),
@@ -177,12 +183,12 @@ impl Screen<'_> {
                     }
                     News::Done(Ok(told)) => self.state.says(told, false),
                     News::Done(Err(why)) => self.state.says(why, true),
-                    // What was read for a page that is no longer open must not replace what is read for the open one.
-                    News::Detail(detail) if self.reading.as_ref() == Some(&detail.of) => {
-                        self.reading = None;
+                    News::Detail(detail) => {
+                        self.reading = false;
                         self.detail = Some(*detail);
+                        // Another page may have been opened meanwhile.
+                        self.read_detail(false);
                     }
-                    News::Detail(_) => {}
                 }
             }
             if is_stale && looked.elapsed() >= MIN_INTERVAL {
@@ -194,20 +200,23 @@ impl Screen<'_> {
                 }
                 self.read_detail(true);
             }
-            if self.data.is_over() && !stays && (!self.state.touched || self.state.stopping) {
+            if !self.data.driven && !stays && (!self.state.touched || self.state.stopping) {
                 return Ok(self.left());
             }
         }
     }
 
     fn refresh(&mut self) -> Result<()> {
-        if let Some(feed) = &mut self.feed {
-            return feed.refresh(&mut self.data);
+        let before = self.data.view.status;
+        if self.feed.is_none() {
+            self.feed = Feed::find(self.place)?;
         }
-        self.feed = Feed::find(self.place)?;
-        if let Some(feed) = &mut self.feed {
-            self.data = feed.read()?;
+        match &mut self.feed {
+            Some(feed) => feed.refresh(&mut self.data)?,
+            // A design that is being written may be gone for a moment.
+            None => self.data = planned(self.place).map_or(self.data.clone(), |planned| of_design(planned)),
         }
+        self.state.run_was_read(self.data.view.status != before);
         Ok(())
     }
 
@@ -295,10 +304,10 @@ impl Screen<'_> {
         // A diff takes several calls of git: not with every clock.
         let is_costly = matches!(wanted, Wanted::Task { tab: Tab::Diff | Tab::Overview, .. });
         let is_changed = is_changed && (!is_costly || self.read_at != self.data.view.seq);
-        if self.reading.as_ref() == Some(&wanted) || is_known && !is_changed {
+        if self.reading || is_known && !is_changed {
             return;
         }
-        (self.reading, self.read_at) = (Some(wanted.clone()), self.data.view.seq);
+        (self.reading, self.read_at) = (true, self.data.view.seq);
         let (place, sender) = (self.place.clone(), self.sender.clone());
         thread::spawn(move || drop(sender.send(News::Detail(Box::new(detail::read(&place, wanted))))));
     }

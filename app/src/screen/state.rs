@@ -114,17 +114,38 @@ pub struct Prompt {
     pub action: Action,
     /// What is typed; none if only Enter or Esc is expected.
     pub text: Option<String>,
+    pub needs_text: bool,
+}
+
+impl Prompt {
+    /// Asks for Enter or Esc.
+    pub fn confirm(action: Action) -> Prompt {
+        Prompt { action, text: None, needs_text: false }
+    }
+
+    /// Asks for a text.
+    pub fn typed(action: Action, needs_text: bool) -> Prompt {
+        Prompt { action, text: Some(String::new()), needs_text }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     pub text: String,
     pub is_error: bool,
+    /// The run was read again since, so what the message tells of has been seen.
+    pub is_seen: bool,
 }
 
 impl State {
     pub fn says(&mut self, text: impl Into<String>, is_error: bool) {
-        self.message = Some(Message { text: text.into(), is_error });
+        self.message = Some(Message { text: text.into(), is_error, is_seen: false });
+    }
+
+    /// Drops a message about an earlier state of the run.
+    pub fn run_was_read(&mut self, is_other_state: bool) {
+        self.message = self.message.take().filter(|message| !(is_other_state && message.is_seen));
+        self.message.iter_mut().for_each(|message| message.is_seen = true);
     }
 
     /// Returns the row of the selection; the first if what was selected has no row now, such as under a filter.

@@ -1,12 +1,14 @@
 //! Frames of the screen in its states and sizes, and what keys do.
 
 use mahabharatha_core::cost::Cost;
+use mahabharatha_core::ids::{Level, Oid, TaskId};
 use mahabharatha_core::run::Event;
-use mahabharatha_core::run::event::{Command, JobEnd};
+use mahabharatha_core::run::event::{Command, GateFailure, JobEnd};
 use mahabharatha_core::view::PlannedView;
 use mahabharatha_sys::ui::Key;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use serde_json::json;
 
 use super::detail::{Detail, Piece, Tone, Wanted};
 use super::keys::{Reaction, paste, press};
@@ -281,10 +283,10 @@ fn keys_that_change_the_run_show_their_command_first() {
     let command = "mahabharatha retry -f invoice-export CLEANUP --note 'from the creation, it'\\''s simpler'";
     assert!(shown.at((120, 40)).contains(command), "{}", shown.at((120, 40)));
     let note = "from the creation, it's simpler".to_string();
-    let id = |name: &str| mahabharatha_core::ids::TaskId::new(name).unwrap();
+    let id = |name: &str| TaskId::new(name).unwrap();
     assert_eq!(shown.press(&[Key::Enter]), Reaction::Act(Action::Retry { task: id("CLEANUP"), note }));
     assert_eq!(shown.press(&[Key::Char('s'), Key::Enter]), Reaction::None);
-    assert!(shown.at((80, 24)).contains("a reason is needed"));
+    assert!(shown.at((80, 24)).contains("type an answer"));
     assert!(shown.at((80, 24)).contains("and with it E2E, DOCS"));
     shown.press(&[Key::Esc]);
     assert_eq!(shown.press(&[Key::Char('g')]), Reaction::None, "it asks for no files");
@@ -356,4 +358,81 @@ fn files_that_an_agent_asks_for_are_granted_by_a_key() {
         matches!(&reaction, Reaction::Act(Action::Grant { paths, .. }) if paths == &["src/shared/money.rs"]),
         "{reaction:?}"
     );
+}
+
+/// A run whose only level failed its gate, after which its task was given the output to fix.
+fn red_gate() -> Sample {
+    let mut sample = Sample::start("x", 1, &[task("A", "Make a", 1, &[])]);
+    sample.after(60).done("A").staged(1).after(30);
+    let output = (1..=40).map(|case| format!("case {case} failed")).collect::<Vec<_>>().join("\n");
+    let staging = Oid::new("5".repeat(40)).unwrap();
+    let failure = json!({ "gate": "test", "command": "cargo test", "output": output, "staging": staging });
+    let failure: GateFailure = serde_json::from_value(failure).unwrap();
+    sample.answers(|effect| Event::GateFailed { effect, level: Level(1), failure, passed: Vec::new() });
+    let task = TaskId::new("A").ok();
+    sample.answers(|effect| Event::Blamed { effect, level: Level(1), task, why: "it changed the parser".to_string() });
+    sample
+}
+
+#[test]
+fn a_completed_task_that_fixes_a_gate_is_shown_as_running() {
+    let sample = red_gate();
+    assert_eq!(sample.running(), ["A"]);
+    let shown = Shown::new(&sample, true).at((80, 24));
+    assert!(shown.contains("❯▸ A") && shown.contains("fixes what a gate found"), "{shown}");
+}
+
+#[test]
+fn a_red_gate_shows_its_name_its_last_lines_and_the_key_that_goes_on() {
+    let mut sample = red_gate();
+    for _ in 0..9 {
+        match sample.running().is_empty() {
+            true => break,
+            false => sample.fails("A", "still red").after(3_600).happens(&Event::Woke),
+        };
+    }
+    insta::assert_snapshot!(Shown::new(&sample, false).at_all_sizes());
+}
+
+#[test]
+fn the_number_of_workers_is_not_changed_while_nothing_runs() {
+    let sample = midrun();
+    let mut shown = Shown::new(&sample, false);
+    assert_eq!(shown.press(&[Key::Char('+')]), Reaction::None);
+    assert!(shown.at((80, 24)).contains("it is not running"), "{}", shown.at((80, 24)));
+}
+
+#[test]
+fn a_selected_task_keeps_its_row_when_it_is_done() {
+    let sample = thousand();
+    let mut shown = Shown::new(&sample, true);
+    let running = sample.running();
+    shown.state.pick = Some(Pick::Task(running[3].clone()));
+    let mut later = thousand();
+    later.after(3).done(&running[3]);
+    shown.data = later.data(true);
+    let text = shown.at((80, 24));
+    assert!(text.contains(&format!("❯✓ {}", running[3])), "{text}");
+}
+
+#[test]
+fn a_narrow_question_shows_its_whole_command() {
+    let sample = midrun();
+    let mut shown = Shown::new(&sample, true);
+    shown.press(&[Key::Char('r')]);
+    shown.press(&typed("from the creation"));
+    let text = shown.at((50, 12)).replace('\n', " ").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("mahabharatha retry -f invoice-export CLEANUP --note 'from the creation'"), "{text}");
+    shown.press(&[Key::Ctrl('u')]);
+    assert_eq!(shown.press(&[Key::Enter]), Reaction::None, "a question needs an answer");
+}
+
+#[test]
+fn text_is_pasted_into_the_filter() {
+    let sample = midrun();
+    let mut shown = Shown::new(&sample, true);
+    shown.press(&[Key::Char('/')]);
+    paste(&mut shown.state, "email");
+    let text = shown.at((80, 24));
+    assert!(text.contains("/email_") && text.contains("❯▸ EMAIL"), "{text}");
 }

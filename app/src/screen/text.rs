@@ -187,6 +187,24 @@ pub fn usd(cost: Cost) -> String {
     }
 }
 
+/// Returns the first lines; the last of them ends in `…` if others are left out.
+pub fn first_lines(mut lines: Vec<String>, most: usize) -> Vec<String> {
+    if lines.len() > most {
+        lines.truncate(most);
+        lines.iter_mut().last().into_iter().for_each(|last| last.push_str(" …"));
+    }
+    lines
+}
+
+/// Formats the number of the latest attempt: `2/3`; without the limit where a user allowed more, nothing before the first.
+pub fn tries(attempt: u32, most: u32) -> String {
+    match attempt {
+        0 => String::new(),
+        _ if attempt > most => attempt.to_string(),
+        _ => format!("{attempt}/{most}"),
+    }
+}
+
 /// Formats a list of names: `A`, `A and B`, `A, B and 3 more`.
 pub fn names<'a>(all: impl ExactSizeIterator<Item = &'a str>, most: usize) -> String {
     let count = all.len();

@@ -78,10 +78,10 @@ fn an_answer_survives_a_crash_and_a_task_that_is_done_again() {
     repo.run(&["run"]).code(3);
     assert_eq!(repo.task_status("A"), "completed");
     assert_eq!(decisions(&repo), ["- A: the user says: use sqlite"]);
-    repo.run(&["retry", "A", "--note", "and keep it small"]).code(0);
+    repo.run(&["retry", "A", "--note", "- keep it small"]).code(0);
     repo.run(&["run"]).code(3);
     let again = prompt(&repo, "A", 3);
-    assert!(again.contains("use sqlite") && again.contains("and keep it small"), "{again}");
+    assert!(again.contains("use sqlite") && again.contains("- keep it small"), "{again}");
 }
 
 #[test]

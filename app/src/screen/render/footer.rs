@@ -1,13 +1,16 @@
 //! The last lines: the keys that work here, what happened last, or a question.
 
-use mahabharatha_sys::ui::{fit, one_line, width};
+use mahabharatha_sys::ui::{one_line, width};
 use ratatui::style::Style;
 use ratatui::text::Line;
 
 use super::{Frame, page};
 use crate::screen::look::Sign;
 use crate::screen::state::{Message, Page, Prompt};
-use crate::screen::text::{Row, number};
+use crate::screen::text::{Row, first_lines, number, wrap};
+
+/// Most lines of the command that a question shows.
+const MAX_COMMAND_LINES: usize = 3;
 
 pub fn footer(frame: &Frame<'_>) -> Vec<Line<'static>> {
     if let Some(prompt) = &frame.state.prompt {
@@ -48,6 +51,10 @@ fn said(frame: &Frame<'_>, message: &Message) -> Row {
 fn question(frame: &Frame<'_>, prompt: &Prompt) -> Vec<Line<'static>> {
     let look = frame.look;
     let asked = Row::new().plain(" ").add(look.sign(Sign::Asks), &prompt.action.question());
+    let asked = match prompt.text.is_some() && !prompt.needs_text {
+        true => asked.plain(" (may be empty)"),
+        false => asked,
+    };
     let asked = match &frame.state.message {
         Some(message) => asked.plain("  ").join(said(frame, message)),
         None => asked,
@@ -63,9 +70,15 @@ fn question(frame: &Frame<'_>, prompt: &Prompt) -> Vec<Line<'static>> {
     };
     let command = action.command(&frame.data.view.feature);
     let keys = if prompt.text.is_some() { "Enter runs it  Esc cancels" } else { "y runs it  Esc cancels" };
-    let room = frame.width.saturating_sub(width(keys) + 4);
-    let row = Row::new().plain(" ").add(look.strong(), &fit(&one_line(&command), room));
-    lines.push(row.against(Row::new().add(look.dim(), &format!("{keys} ")), frame.width));
+    let (command, keys) = (one_line(&command), Row::new().add(look.dim(), &format!("{keys} ")));
+    let strong = |text: &str| Row::new().plain(" ").add(look.strong(), text);
+    if width(&command) + keys.width() + 3 <= frame.width {
+        lines.push(strong(&command).against(keys, frame.width));
+        return lines;
+    }
+    let parts = first_lines(wrap(&command, frame.width.saturating_sub(4)), MAX_COMMAND_LINES);
+    lines.extend(parts.iter().map(|part| strong(part).fit(frame.width)));
+    lines.push(Row::new().against(keys, frame.width));
     lines
 }
 
@@ -93,7 +106,10 @@ fn keys_of(frame: &Frame<'_>) -> Vec<(&'static str, &'static str)> {
                 "retry"
             };
             let mut keys = vec![("q", leave), ("?", "help"), ("↑↓", ""), ("Enter", "open")];
-            if !frame.data.view.blockers.is_empty() {
+            if frame.data.view.levels.iter().any(|level| level.awaits_approval.is_some()) {
+                keys.push(("a", "approve"));
+            }
+            if frame.data.view.blockers.iter().any(|blocker| blocker.task.is_some()) {
                 keys.extend([("r", answers), ("s", "skip"), ("p", "problems")]);
             }
             if frame.data.can_run() {
@@ -101,9 +117,6 @@ fn keys_of(frame: &Frame<'_>) -> Vec<(&'static str, &'static str)> {
             }
             if frame.data.view.tasks.iter().any(|task| !task.needs.is_empty()) {
                 keys.push(("g", "grant"));
-            }
-            if frame.data.view.levels.iter().any(|level| level.awaits_approval.is_some()) {
-                keys.push(("a", "approve"));
             }
             keys.push(("/", "filter"));
             if frame.data.driven {

@@ -47,7 +47,8 @@ fn facts(frame: &Frame<'_>) -> Vec<(u8, Row)> {
     let (data, look) = (frame.data, frame.look);
     let view = &data.view;
     let wide = frame.width >= 100;
-    let done = format!("{}/{}", number(data.completed()), number(view.tasks.len()));
+    let (completed, all) = data.progress();
+    let done = format!("{}/{}", number(completed), number(all));
     let mut facts = vec![(9, Row::new().plain(&if wide { format!("{done} done") } else { done }))];
     if data.driven {
         let workers = view.workers.iter().filter(|worker| worker.status != "stopped").count();
@@ -98,7 +99,8 @@ pub fn one_line(frame: &Frame<'_>) -> Line<'static> {
     let data = frame.data;
     let (sign, word) = data.state();
     let row = Row::new().add(frame.look.strong(), &data.view.feature);
-    let row = row.plain(&format!(" {}/{} ", data.completed(), data.view.tasks.len()));
+    let (completed, all) = data.progress();
+    let row = row.plain(&format!(" {completed}/{all} "));
     let row = match data.view.blockers.first() {
         Some(blocker) => row.add(frame.look.sign(Sign::Asks), "? ").plain(&blocker.what),
         None => row.add(frame.look.sign(sign), sign.symbol()).plain(" ").plain(word),

@@ -32,7 +32,7 @@ const KEYS: [(&str, &str); 25] = [
     ("G", "follow the end"),
     ("q", "leave; the run goes on"),
     ("Ctrl-C", "run: stop it; else leave"),
-    ("", "Actions show their command."),
+    ("", "r s g a R x ask first."),
 ];
 
 /// Returns all lines of the page; the keys in two columns where those fit.
@@ -55,7 +55,8 @@ pub fn help(frame: &Frame<'_>) -> Vec<Line<'static>> {
     }
     lines.push(rule(look.dim(), "signs", frame.width));
     let one = |row: Row, sign: &Sign| row.add(look.sign(*sign), sign.symbol()).plain(&format!(" {}  ", sign.word()));
-    for signs in Sign::OF_TASKS.chunks(if frame.width >= 100 { 8 } else { 4 }) {
+    let signs: Vec<Sign> = Sign::OF_TASKS.into_iter().chain([Sign::Warning]).collect();
+    for signs in signs.chunks(if frame.width >= 100 { 9 } else { 5 }) {
         lines.push(signs.iter().fold(Row::new().plain(" "), one).fit(frame.width));
     }
     lines

@@ -72,7 +72,7 @@ fn row(frame: &Frame<'_>, size: Size, groups: &[&[LevelView]]) -> Row {
 fn level(frame: &Frame<'_>, size: Size, group: &[LevelView]) -> Row {
     let (Some(first), Some(last)) = (group.first(), group.last()) else { return Row::new() };
     let (look, is_short) = (frame.look, size == Size::Short);
-    let sign = sign_of(first);
+    let sign = if first.awaits_approval.is_some() { Sign::Asks } else { sign_of(first) };
     let (total, completed) =
         group.iter().fold((0, 0), |(total, done), level| (total + level.total - level.skipped, done + level.completed));
     let name = if group.len() > 1 { format!("L{}-L{}", first.level, last.level) } else { format!("L{}", first.level) };
@@ -125,7 +125,7 @@ fn progress(frame: &Frame<'_>, level: &LevelView) -> Row {
         return signs.into_iter().fold(Row::new(), |row, sign| row.add(look.sign(sign), sign.symbol()));
     }
     let part = |count: usize| count * METER_COLUMNS / level.total.max(1);
-    let running = tasks().filter(|task| task.status == "in_progress").count();
+    let running = tasks().filter(|task| task.running().is_some()).count();
     let done = part(level.completed + level.skipped);
     let active = part(running).max(usize::from(running > 0)).min(METER_COLUMNS - done);
     Row::new()

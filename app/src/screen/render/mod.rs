@@ -108,7 +108,7 @@ pub fn paint(frame: &Frame<'_>, buffer: &mut Buffer) {
 
 fn ascii(line: Line<'static>, look: Look) -> Line<'static> {
     let row = line.spans.into_iter().fold(Row::new(), |row, span| {
-        let text: String = span.content.chars().map(|c| look.shown(c)).collect();
+        let text: String = span.content.chars().map(|c| look.to_ascii(c)).collect();
         row.add(span.style.patch(line.style), &text)
     });
     Line::from(row.0)

@@ -9,7 +9,7 @@ use super::{footer, help, overview};
 use crate::screen::detail::{Detail, Piece, Tone, Wanted};
 use crate::screen::keys::Room;
 use crate::screen::state::{Page, Scroll, Tab, TaskPage};
-use crate::screen::text::{Row, clock, pieces, rule, usd};
+use crate::screen::text::{Row, clock, pieces, rule, tries, usd};
 
 pub fn task(frame: &Frame<'_>, page: &TaskPage) -> Vec<Line<'static>> {
     let Some(task) = frame.data.task(&page.task) else {
@@ -119,9 +119,11 @@ fn head(frame: &Frame<'_>, task: &TaskView) -> Line<'static> {
     let left = left.add(look.sign(sign), &format!("{} {}", sign.symbol(), sign.word()));
     let time = data.time_of(task, frame.now).map(clock).unwrap_or_default();
     let cost = if task.cost.is_zero() { String::new() } else { format!("  {}", usd(task.cost)) };
+    let attempt = tries(task.attempt, data.view.max_attempts);
     let right = match frame.width {
-        100.. => format!("level {}  attempt {}/{}  {time}{cost} ", task.level, task.attempt, data.view.max_attempts),
-        70.. => format!("L{}  {}/{}  {time}{cost} ", task.level, task.attempt, data.view.max_attempts),
+        100.. if task.attempt > 0 => format!("level {}  attempt {attempt}  {time}{cost} ", task.level),
+        100.. => format!("level {} ", task.level),
+        70.. => format!("L{}  {attempt}  {time}{cost} ", task.level),
         _ => String::new(),
     };
     left.against(Row::new().plain(&right), frame.width)
@@ -140,6 +142,9 @@ fn tabs(frame: &Frame<'_>, task: &TaskView, page: &TaskPage) -> Line<'static> {
     }
     if page.tab == Tab::Log {
         return row.add(look.dim(), "   all attempts").fit(frame.width);
+    }
+    if task.attempts.is_empty() {
+        return row.fit(frame.width);
     }
     let shown = page.attempt.unwrap_or(task.attempt);
     row = row.add(look.dim(), "   attempt");

@@ -7,7 +7,8 @@ use ratatui::text::Line;
 
 use super::Frame;
 use crate::screen::look::Sign;
-use crate::screen::text::{Row, clock, names, number, rule, usd, wrap};
+use crate::screen::rows::Pick;
+use crate::screen::text::{Row, clock, first_lines, names, number, rule, tries, usd, wrap};
 
 /// Most problems that have a line each.
 const MAX_LINES: usize = 3;
@@ -53,6 +54,7 @@ pub fn word_of(blocker: &Blocker) -> &'static str {
         "paused" => "is paused",
         "undriven" => "was interrupted",
         "conflict" => "conflicts",
+        "design" => "is not valid",
         _ => "is blocked",
     }
 }
@@ -81,25 +83,42 @@ fn waits(frame: &Frame<'_>) -> Vec<Line<'static>> {
 
 /// One problem with all that is known, as far as there is room.
 fn one(frame: &Frame<'_>, blocker: &Blocker) -> Vec<Line<'static>> {
-    let (wide, look) = (frame.width >= 100, frame.look);
     let mut lines = vec![headline(frame, blocker)];
-    let text = wrap(&blocker.text, frame.width.saturating_sub(4));
-    let most = if frame.height >= 30 { 4 } else { 2 };
-    let cut = text.len() > most;
-    for (index, line) in text.into_iter().take(most).enumerate() {
-        let more = if cut && index + 1 == most { " …" } else { "" };
-        lines.push(Row::new().plain("   ").plain(&format!("{line}{more}")).fit(frame.width));
-    }
-    let hints = keys_for(frame, blocker);
-    let row = Row::new().plain("   ").add(look.dim(), &hints);
-    let command = blocker.commands.first().map(String::as_str).unwrap_or_default();
-    let row = match (hints.is_empty(), wide) {
-        (true, _) => Row::new().plain("   ").add(look.strong(), command),
-        (false, true) => row.plain("      ").add(look.strong(), command),
-        (false, false) => row,
-    };
-    lines.push(row.fit(frame.width));
+    let text = |line: &str| Row::new().plain("   ").plain(line).fit(frame.width);
+    lines.extend(excerpt(frame, blocker).iter().map(|line| text(line)));
+    lines.extend(commands(frame, blocker));
     lines
+}
+
+/// Returns what is known of a problem, as far as there is room: the first lines, for a gate its cause and its last lines.
+fn excerpt(frame: &Frame<'_>, blocker: &Blocker) -> Vec<String> {
+    let most = if frame.height >= 30 { 4 } else { 2 };
+    let columns = frame.width.saturating_sub(5);
+    let mut text = wrap(&blocker.text, columns);
+    if blocker.kind == "gate" {
+        let mut lines = wrap(&blocker.cause, columns);
+        lines.truncate(most - 1);
+        let room = most - lines.len();
+        lines.extend(text.split_off(text.len().saturating_sub(room)));
+        return lines;
+    }
+    first_lines(text, most)
+}
+
+/// Returns the keys that resolve a problem and the command that does; for an approval also the one to look first.
+fn commands(frame: &Frame<'_>, blocker: &Blocker) -> Vec<Line<'static>> {
+    let look = frame.look;
+    let shown = if blocker.kind == "approval" { 2 } else { 1 };
+    let mut rows: Vec<Row> = Vec::new();
+    for command in blocker.commands.iter().take(shown) {
+        rows.push(Row::new().plain("   ").add(look.strong(), command));
+    }
+    match (keys_for(frame, blocker), rows.len()) {
+        ("", _) => {}
+        (keys, 1) if frame.width >= 100 => rows[0] = rows[0].clone().plain("      ").add(look.dim(), keys),
+        (keys, _) => rows.push(Row::new().plain("   ").add(look.dim(), keys)),
+    }
+    rows.into_iter().map(|row| row.fit(frame.width)).collect()
 }
 
 fn headline(frame: &Frame<'_>, blocker: &Blocker) -> Line<'static> {
@@ -113,7 +132,7 @@ fn headline(frame: &Frame<'_>, blocker: &Blocker) -> Line<'static> {
             facts.push(format!("level {}", task.level));
         }
         if task.attempt > 0 {
-            facts.push(format!("attempt {} of {}", task.attempt, data.view.max_attempts));
+            facts.push(format!("attempt {}", tries(task.attempt, data.view.max_attempts)));
         }
     }
     facts.extend(blocker.since.map(|since| format!("{} ago", clock(frame.now.since(since.0)))));
@@ -132,9 +151,10 @@ fn headline(frame: &Frame<'_>, blocker: &Blocker) -> Line<'static> {
 }
 
 /// Returns the keys that resolve a problem.
-fn keys_for(frame: &Frame<'_>, blocker: &Blocker) -> String {
+fn keys_for(frame: &Frame<'_>, blocker: &Blocker) -> &'static str {
     match blocker.kind {
         "paused" | "undriven" if frame.data.can_run() => "R continue",
+        "gate" if frame.data.can_run() => "R try again",
         "question" => "r answer and retry   s skip   d diff",
         "grant" => "g grant   r refuse with a note   s skip",
         "approval" => "a approve",
@@ -142,7 +162,6 @@ fn keys_for(frame: &Frame<'_>, blocker: &Blocker) -> String {
         _ if blocker.task.is_some() => "r retry with a note   s skip   d diff",
         _ => "",
     }
-    .to_string()
 }
 
 /// A line for each of the first problems.
@@ -154,12 +173,14 @@ fn several(frame: &Frame<'_>) -> Vec<Line<'static>> {
     if more > 0 {
         lines.push(Row::new().add(frame.look.dim(), &format!("   and {more} more (p)")).fit(frame.width));
     }
-    if frame.height >= 30 {
-        let command = blockers.first().and_then(|blocker| blocker.commands.first());
-        let row = Row::new().plain("   ").add(frame.look.dim(), "r answer   s skip   g grant   Enter read all");
-        lines.push(row.plain("      ").add(frame.look.strong(), command.map_or("", String::as_str)).fit(frame.width));
-    }
+    lines.extend(selected(frame).or(blockers.first()).into_iter().flat_map(|blocker| commands(frame, blocker)));
     lines
+}
+
+/// Returns the problem of the selected task.
+fn selected<'a>(frame: &Frame<'a>) -> Option<&'a Blocker> {
+    let Some(Pick::Task(task)) = &frame.state.pick else { return None };
+    frame.data.problem_of(frame.data.task(task)?)
 }
 
 fn in_one_line(frame: &Frame<'_>, blocker: &Blocker) -> Line<'static> {
@@ -170,13 +191,14 @@ fn in_one_line(frame: &Frame<'_>, blocker: &Blocker) -> Line<'static> {
     let row = if frame.width >= 100 { row.cell(look.dim(), word_of(blocker), 12).plain(" ") } else { row };
     let holds = match blocker.holds.len() {
         0 => Row::new(),
-        count => Row::new().add(look.dim(), &format!("{} wait ", number(count))),
+        1 => Row::new().add(look.dim(), "1 task waits "),
+        count => Row::new().add(look.dim(), &format!("{} tasks wait ", number(count))),
     };
     let text = if blocker.text.is_empty() { &blocker.cause } else { &blocker.text };
     row.plain(&mahabharatha_sys::ui::one_line(text)).against(holds, frame.width)
 }
 
-/// On a low screen tasks say in their rows what they need; this is for the others.
+/// On a low screen tasks say in their rows what they need: this is the command for the selected one, and the other problems.
 fn compact(frame: &Frame<'_>) -> Vec<Line<'static>> {
     let others = frame.data.view.blockers.iter().filter(|blocker| blocker.task.is_none());
     let mut lines = Vec::new();
@@ -185,6 +207,9 @@ fn compact(frame: &Frame<'_>) -> Vec<Line<'static>> {
         if let Some(command) = blocker.commands.first().filter(|_| frame.height >= 10) {
             lines.push(Row::new().plain("   ").add(frame.look.strong(), command).fit(frame.width));
         }
+    }
+    if let Some(command) = selected(frame).and_then(|blocker| blocker.commands.first()) {
+        lines.push(Row::new().plain("   ").add(frame.look.strong(), command).fit(frame.width));
     }
     lines.extend(not_run(frame));
     if frame.data.view.status == "completed" {
@@ -248,7 +273,7 @@ fn on_the_way(frame: &Frame<'_>) -> Vec<Line<'static>> {
         return Vec::new();
     }
     let most = if frame.height >= 30 { 5 } else { 2 };
-    let mut lines = vec![rule(look.dim(), &format!("on the way {}", failed.len()), frame.width)];
+    let mut lines = vec![rule(look.dim(), &format!("failed attempts {}", failed.len()), frame.width)];
     for (task, attempt) in failed.iter().take(most) {
         let row = Row::new().plain(" ").add(look.sign(Sign::Failed), "✗").plain(" ").cell(
             look.strong(),

@@ -12,7 +12,7 @@ use super::problems::word_of;
 use crate::screen::look::Sign;
 use crate::screen::rows::{Fold, Item, rows};
 use crate::screen::state::top_for;
-use crate::screen::text::{Row, clock, names, number, rule, usd};
+use crate::screen::text::{Row, clock, names, number, rule, tries, usd};
 
 /// Widths of the columns; zero for those that there is no room for.
 #[derive(Clone, Copy)]
@@ -72,7 +72,9 @@ pub fn tasks(frame: &Frame<'_>, heads: bool, room: usize) -> Vec<Line<'static>> 
     }
     let shown = items.len().saturating_sub(top).min(room);
     if items.is_empty() && room > 0 {
-        lines.push(Row::new().add(frame.look.dim(), "   no task matches; Esc shows all").fit(frame.width));
+        let text =
+            if frame.data.view.tasks.is_empty() { "   no tasks yet" } else { "   no task matches; Esc shows all" };
+        lines.push(Row::new().add(frame.look.dim(), text).fit(frame.width));
     }
     lines.extend((shown.max(usize::from(items.is_empty()))..room).map(|_| Line::default()));
     lines
@@ -128,11 +130,8 @@ fn task(frame: &Frame<'_>, columns: Columns, task: &TaskView, row: Row) -> Row {
     if columns.level == 0 && sign == Sign::Asks {
         return row.add(look.sign(sign), "asks: ").plain(&one_line(task.question.as_deref().unwrap_or("for a person")));
     }
-    let attempt = match task.attempt {
-        0 => String::new(),
-        attempt => format!("{attempt}/{}", data.view.max_attempts.max(attempt)),
-    };
-    let worker = task.worker.filter(|_| task.status == "in_progress").map(|worker| format!("w{worker}"));
+    let attempt = tries(task.attempt, data.view.max_attempts);
+    let worker = task.running().filter(|_| task.session.is_none()).map(|attempt| format!("w{}", attempt.worker));
     let time = data.time_of(task, frame.now).map(clock).unwrap_or_default();
     let cost = if task.cost.is_zero() { String::new() } else { usd(task.cost) };
     let row = row.cell(quiet, &task.title, columns.title);
@@ -164,6 +163,10 @@ fn now(frame: &Frame<'_>, task: &TaskView, sign: Sign) -> String {
             })
             .to_string(),
         Sign::Failed | Sign::Skipped => reason(),
+        Sign::Running | Sign::Verifying if task.running().is_some_and(|attempt| attempt.fix) => {
+            let what = data.doing(task).map(|doing| one_line(&doing.what)).filter(|what| !what.is_empty());
+            format!("fixes what a gate found{}", what.map(|what| format!(": {what}")).unwrap_or_default())
+        }
         Sign::Verifying => format!("verification: {}", one_line(&task.spec.verification.command)),
         Sign::Running => match (data.doing(task), &task.session) {
             (_, Some(session)) => format!("session {}", one_line(session)),
@@ -189,6 +192,9 @@ fn waiting(frame: &Frame<'_>, task: &TaskView) -> String {
     }
     match frame.data.view.level {
         Some(level) if task.level > level => format!("waits for level {level}"),
+        _ if frame.data.gate.as_ref().is_some_and(|gate| gate.running.at == "base") => {
+            "waits for the gates on the base branch".to_string()
+        }
         _ if frame.data.driven => "waits for a worker".to_string(),
         _ => String::new(),
     }
@@ -217,6 +223,7 @@ fn gate(frame: &Frame<'_>, columns: Columns, row: Row) -> Row {
 fn folded(frame: &Frame<'_>, fold: Fold, count: usize, row: Row) -> Row {
     let (sign, word) = match fold {
         Fold::Pending => (Sign::Pending, "waiting"),
+        Fold::Done if frame.data.view.levels.iter().any(|level| level.skipped > 0) => (Sign::Done, "done or skipped"),
         Fold::Done => (Sign::Done, "done"),
     };
     let text = format!(" {} {word}", number(count));
