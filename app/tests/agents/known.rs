@@ -12,6 +12,7 @@ const FOUND: Agent = Agent {
     tells_tokens: true,
     has_tools: true,
     config: |_| String::new(),
+    model: "",
     env: &[],
     address: None,
     leaves_out: &[],
@@ -62,15 +63,19 @@ const OPENCODE: Agent = Agent {
     is_pinned: true,
     config: |url| {
         format!(
-            r#"set: {{ OPENCODE_DISABLE_MODELS_FETCH: "1", OPENCODE_DISABLE_DEFAULT_PLUGINS: "1" }}
+            r#"model: scripted/model-2
+set: {{ OPENCODE_DISABLE_MODELS_FETCH: "1", OPENCODE_DISABLE_DEFAULT_PLUGINS: "1" }}
 files:
   opencode.json: |
     {{ "autoupdate": false, "share": "disabled", "model": "scripted/model-1", "small_model": "scripted/model-1",
       "provider": {{ "scripted": {{ "npm": "@ai-sdk/openai-compatible", "options": {{ "baseURL": "{url}/v1", "apiKey": "sk-scripted" }},
-      "models": {{ "model-1": {{ "tool_call": true, "limit": {{ "context": 200000, "output": 8192 }} }} }} }} }} }}
+      "models": {{
+        "model-1": {{ "tool_call": true, "limit": {{ "context": 200000, "output": 8192 }} }},
+        "model-2": {{ "tool_call": true, "limit": {{ "context": 200000, "output": 8192 }} }} }} }} }} }}
 "#
         )
     },
+    model: "model-2",
     ..FOUND
 };
 
@@ -88,6 +93,7 @@ files:
 "#
         .to_owned()
     },
+    model: "gemini-2.5-flash",
     env: &[("GEMINI_API_KEY", "sk-scripted")],
     address: Some(("GOOGLE_GEMINI_BASE_URL", "")),
     ..FOUND
@@ -97,6 +103,7 @@ const QWEN: Agent = Agent {
     name: "qwen",
     program: "qwen",
     config: |_| "model: model-1\n".to_owned(),
+    model: "model-1",
     env: &[("OPENAI_API_KEY", "sk-scripted")],
     address: Some(("OPENAI_BASE_URL", "/v1")),
     ..FOUND
@@ -107,6 +114,7 @@ const COPILOT: Agent = Agent {
     program: "copilot",
     tells_tokens: false,
     config: |_| "model: gpt-5\n".to_owned(),
+    model: "gpt-5",
     env: &[
         ("COPILOT_PROVIDER_TYPE", "openai"),
         ("COPILOT_PROVIDER_API_KEY", "sk-scripted"),
@@ -131,6 +139,7 @@ files:
 "#
         )
     },
+    model: "model-1",
     ..FOUND
 };
 
@@ -140,6 +149,7 @@ const AIDER: Agent = Agent {
     tells_tokens: false,
     has_tools: false,
     config: |_| "model: openai/model-1\n".to_owned(),
+    model: "model-1",
     env: &[("OPENAI_API_KEY", "sk-scripted")],
     address: Some(("OPENAI_API_BASE", "/v1")),
     leaves_out: &["SHELL", "OUTSIDE"],

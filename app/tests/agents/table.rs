@@ -42,6 +42,7 @@ const CASES: [Case; 9] = [
         holds: |seen| {
             seen.outcomes(&["done"]);
             seen.tokens(FIRST.total() + SECOND.total());
+            seen.asked_for_its_model();
         },
     },
     Case {
@@ -115,6 +116,14 @@ impl Seen<'_> {
 
     fn is_done_within(&self, attempts: usize) {
         assert!(self.attempts().len() <= attempts, "{:#}", self.task);
+    }
+
+    /// Titles and the like may come from another model.
+    fn asked_for_its_model(&self) {
+        let agent = self.bench.agent;
+        let asked = self.bench.api.asked_about(self.id).into_iter().filter(|ask| ask.has_tools() || !agent.has_tools);
+        let models: Vec<String> = asked.map(|ask| ask.model).collect();
+        assert!(agent.model.is_empty() || models.iter().all(|model| model == agent.model), "{models:?}");
     }
 
     /// Of every agent that says what it uses.

@@ -208,10 +208,20 @@ impl AgentConfig {
         [self.command.as_slice(), &self.args].concat()
     }
 
-    /// Tells whether its command line has a place for a value.
-    fn takes(&self, placeholder: &str) -> bool {
+    /// Tells whether its command line or its variables have a place for a value.
+    pub fn has_place_for(&self, placeholder: &str) -> bool {
         let has = |words: &[String]| words.iter().any(|word| word.contains(placeholder));
-        self.format == Format::Claude || has(&self.args) || self.set.values().any(|value| value.contains(placeholder))
+        has(&self.args) || self.set.values().any(|value| value.contains(placeholder))
+    }
+
+    /// Tells whether it can be given a value.
+    fn takes(&self, placeholder: &str) -> bool {
+        match self.format {
+            Format::Claude => true,
+            // By a request of the protocol.
+            Format::Acp if placeholder == "{model}" => true,
+            _ => self.has_place_for(placeholder),
+        }
     }
 }
 

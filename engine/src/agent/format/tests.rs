@@ -24,7 +24,7 @@ fn stream(name: &str) -> String {
 
 fn scope() -> Scope {
     let owned = OwnedPath { path: "hello.txt".into(), directory: false, create: true };
-    Scope { worktree: PathBuf::from("/home/u/repo"), owned: vec![owned], prompt: "do it".to_owned() }
+    Scope { worktree: PathBuf::from("/home/u/repo"), owned: vec![owned], model: None, prompt: "do it".to_owned() }
 }
 
 /// Returns the agent and its events after it has printed this.
@@ -239,6 +239,31 @@ fn acp_begins_a_session_and_sends_the_prompt() {
     let refused = serde_json::json!({ "id": 3, "error": { "code": -32603, "message": "Internal error", "data": { "details": "401 no key" } } });
     let outcome = outcome(Format::Acp, &refused.to_string(), Exit::Code(0));
     assert!(matches!(outcome, AgentOutcome::Unserved { reason: Some(Reason::ApiAccess), .. }), "{outcome:?}");
+}
+
+#[test]
+fn acp_chooses_the_model_in_the_way_that_the_session_offers() {
+    let sent = |session: Value| {
+        let mut parser = parser(Format::Acp, Scope { model: Some("m-2".to_owned()), ..scope() }).unwrap();
+        let mut said = Vec::new();
+        let new = serde_json::json!({ "id": 2, "result": session });
+        parser.line(&new.to_string(), &mut said);
+        parser.line(r#"{"id":4,"result":{}}"#, &mut said);
+        said
+    };
+    let has = |said: &[Said], words: [&str; 2]| {
+        let is_it = |said: &Said| matches!(said, Said::Send(line) if words.iter().all(|word| line.contains(word)));
+        said.iter().any(is_it)
+    };
+    let options = serde_json::json!([{ "id": "mode", "category": "mode" }, { "id": "llm", "category": "model" }]);
+    let said = sent(serde_json::json!({ "sessionId": "s", "configOptions": options, "models": {} }));
+    assert!(has(&said, ["session/set_config_option", r#""configId":"llm","value":"m-2""#]), "{said:?}");
+    assert!(has(&said, ["session/prompt", "do it"]), "{said:?}");
+    let said = sent(serde_json::json!({ "sessionId": "s", "models": { "currentModelId": "m-1" } }));
+    assert!(has(&said, ["session/set_model", r#""modelId":"m-2""#]), "{said:?}");
+    let said = sent(serde_json::json!({ "sessionId": "s" }));
+    let refused = |said: &Said| matches!(said, Said::Error { message, .. } if message.contains("no choice of a model"));
+    assert!(said.iter().any(refused), "{said:?}");
 }
 
 proptest! {

@@ -90,6 +90,11 @@ impl Call<'_> {
         let set = set.filter_map(|(name, value)| Some((name.into(), fill(value, &values)?.into()))).collect();
         Ok(Called { cmd, set, feed, logins })
     }
+
+    /// Returns the model that the agent is asked for by its protocol, because its command line has no place for one.
+    pub fn model_by_protocol(&self) -> Option<String> {
+        self.model.filter(|_| !self.profile.has_place_for("{model}")).map(str::to_owned)
+    }
 }
 
 /// Returns the agent's private home as it sees it and as we do.
