@@ -83,13 +83,11 @@ const GEMINI: Agent = Agent {
     name: "gemini",
     program: "gemini",
     is_pinned: true,
-    // With another address, it does not take the key by itself.
     config: |_| {
         r#"model: gemini-2.5-flash
 files:
   .gemini/settings.json: |
-    { "security": { "auth": { "selectedType": "gemini-api-key" } }, "privacy": { "usageStatisticsEnabled": false },
-      "general": { "enableAutoUpdate": false, "maxAttempts": 3 } }
+    { "privacy": { "usageStatisticsEnabled": false }, "general": { "enableAutoUpdate": false, "maxAttempts": 3 } }
 "#
         .to_owned()
     },

@@ -193,9 +193,11 @@ impl AgentConfig {
         effort.filter(|_| self.takes("{effort}"))
     }
 
-    /// Returns the variables of the caller that hold a key or a token for the agent's service.
+    /// Returns the variables of the caller that log the agent in: keys, tokens, and switches to another way, such as
+    /// `GOOGLE_GENAI_USE_VERTEXAI`.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
-        self.env.iter().map(String::as_str).filter(|name| name.ends_with("KEY") || name.ends_with("TOKEN"))
+        let is_key = |name: &&str| name.ends_with("KEY") || name.ends_with("TOKEN") || name.contains("_USE_");
+        self.env.iter().map(String::as_str).filter(is_key)
     }
 
     /// Returns the arguments for a question.

@@ -266,6 +266,28 @@ fn acp_chooses_the_model_in_the_way_that_the_session_offers() {
     assert!(said.iter().any(refused), "{said:?}");
 }
 
+#[test]
+fn an_agent_without_a_login_has_not_failed() {
+    let ended_with = |stderr: &str| Ended { stderr: stderr.as_bytes().to_vec(), ..ended(Exit::Code(41)) };
+    let of = |output: &str, stderr: &str| after(Format::Gemini, output).0.lock().unwrap().outcome(&ended_with(stderr));
+    for stderr in [
+        "YOLO mode is enabled.\nPlease set an Auth method in your settings.json or specify GEMINI_API_KEY\n",
+        "Invalid auth method selected.\n",
+        "No API key found for anthropic.\n",
+        "Error: No authentication information found.\n",
+    ] {
+        let outcome = of("", stderr);
+        let is_refused = matches!(&outcome, AgentOutcome::Unserved { why, reason: Some(Reason::ApiAccess), .. } if why.contains("has no login"));
+        assert!(is_refused, "{outcome:?}");
+    }
+    // It worked, so these are words about something else.
+    let failed = of(&stream("gemini.jsonl"), "Invalid auth method selected.\n");
+    assert!(matches!(failed, AgentOutcome::Failed(_)), "{failed:?}");
+    let qwen = r#"{"type":"result","subtype":"error_during_execution","is_error":true,"error":{"message":"No auth type is selected."}}"#;
+    let outcome = outcome(Format::ClaudeStream, qwen, Exit::Code(1));
+    assert!(matches!(outcome, AgentOutcome::Unserved { reason: Some(Reason::ApiAccess), .. }), "{outcome:?}");
+}
+
 proptest! {
     #[test]
     fn any_output_is_handled(which in 0..6_usize, place in any::<usize>(), byte in any::<u8>(), rest in any::<Vec<u8>>()) {
