@@ -179,6 +179,14 @@ fn errors_in_plain_text_count() {
 }
 
 #[test]
+fn cached_input_is_counted_once() {
+    let said = |usage: &str| format!(r#"{{"type":"assistant","message":{{"content":[],"usage":{usage}}}}}"#);
+    let tokens = |usage: &str| after(Format::ClaudeStream, &said(usage)).0.lock().unwrap().cost().unwrap().tokens();
+    assert_eq!(tokens(r#"{"input_tokens":12,"cache_read_input_tokens":2,"output_tokens":3,"total_tokens":15}"#), 15);
+    assert_eq!(tokens(r#"{"input_tokens":10,"cache_read_input_tokens":2,"output_tokens":3}"#), 15);
+}
+
+#[test]
 fn a_conversation_by_acp_ends_with_its_turn() {
     // Opencode reports the tokens of its last step only, so they do not count.
     for (name, tokens) in [("acp-gemini", 2270), ("acp-opencode", 0), ("acp-qwen", 2270), ("acp-copilot", 2270)] {
