@@ -150,7 +150,8 @@ const AIDER: Agent = Agent {
     model: "model-1",
     env: &[("OPENAI_API_KEY", "sk-scripted")],
     address: Some(("OPENAI_API_BASE", "/v1")),
-    leaves_out: &["SHELL", "OUTSIDE"],
+    // The model cannot run commands.
+    leaves_out: &["SHELL"],
     ..FOUND
 };
 
@@ -245,5 +246,10 @@ mod stopped {
     #[test]
     fn pi() {
         leaves_nothing(&PI);
+    }
+
+    #[test]
+    fn aider() {
+        leaves_nothing(&AIDER);
     }
 }

@@ -61,18 +61,28 @@ const CASES: [Case; 9] = [
     // Refused by the agent's own rules, or found afterwards; then the next attempt does not try.
     Case {
         id: "UNOWNED",
-        model: |ask, _| match (ask.attempt().as_str(), ask.turn) {
-            ("1", 1) => Some(Turn::writes(&ask.file("other.txt"), "mine now\n")),
-            _ => None,
+        model: |ask, _| {
+            let other = || Turn::writes(&ask.file("other.txt"), "mine now\n");
+            match (ask.attempt().as_str(), ask.turn) {
+                // Without tools, there is only one turn.
+                ("1", 0) if !ask.has_tools() => Some(crate::bench::works(ask).and(other())),
+                ("1", 1) => Some(other()),
+                _ => None,
+            }
         },
         holds: |seen| seen.is_done_within(2),
     },
     Case {
         id: "OUTSIDE",
-        model: |ask, outside| match (ask.attempt().as_str(), ask.turn) {
-            ("1", 1) => Some(Turn::writes(&format!("{}/written", outside.display()), "mine now\n")),
-            ("1", 2) => Some(Turn::runs(&format!("echo mine now > {}/echoed", outside.display()))),
-            _ => None,
+        model: |ask, outside| {
+            let writes = || Turn::writes(&format!("{}/written", outside.display()), "mine now\n");
+            match (ask.attempt().as_str(), ask.turn) {
+                ("1", 0) if !ask.has_tools() => Some(crate::bench::works(ask).and(writes())),
+                _ if !ask.has_tools() => None,
+                ("1", 1) => Some(writes()),
+                ("1", 2) => Some(Turn::runs(&format!("echo mine now > {}/echoed", outside.display()))),
+                _ => None,
+            }
         },
         holds: |seen| {
             seen.is_done_within(2);
