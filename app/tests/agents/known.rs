@@ -130,6 +130,7 @@ const PI: Agent = Agent {
         format!(
             r#"model: scripted/model-1
 files:
+  .pi/agent/settings.json: '{{ "retry": {{ "maxRetries": 2, "baseDelayMs": 200 }} }}'
   .pi/agent/models.json: |
     {{ "providers": {{ "scripted": {{ "baseUrl": "{url}/v1", "api": "openai-completions", "apiKey": "sk-scripted",
       "models": [{{ "id": "model-1", "name": "Model 1", "contextWindow": 200000, "maxTokens": 8192, "input": ["text"],

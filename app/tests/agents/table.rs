@@ -104,7 +104,8 @@ const CASES: [Case; 9] = [
     },
     Case {
         id: "BROKEN",
-        model: |ask, _| (ask.attempt() == "1").then(|| Turn::fails(500)),
+        // With a time, because agents that wait by themselves wait for minutes.
+        model: |ask, _| (ask.attempt() == "1").then_some(Turn::Fails { status: 503, retry_after: Some(1) }),
         holds: |seen| seen.is_done_within(2),
     },
     Case {
