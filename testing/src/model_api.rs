@@ -58,6 +58,16 @@ impl Turn {
         Turn::Fails { status, retry_after: None }
     }
 
+    /// Does this as well, in the same turn.
+    pub fn and(self, other: Turn) -> Turn {
+        match (self, other) {
+            (Turn::Acts { acts, usage }, Turn::Acts { acts: more, .. }) => {
+                Turn::Acts { acts: [acts, more].concat(), usage }
+            }
+            (turn, _) => turn,
+        }
+    }
+
     /// With this usage.
     pub fn using(self, usage: Usage) -> Turn {
         match self {

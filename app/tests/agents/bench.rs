@@ -23,6 +23,8 @@ pub struct Agent {
     pub has_tools: bool,
     /// The keys under its name in the configuration that lead it to the API at this address.
     pub config: fn(&str) -> String,
+    /// The model that the API must be asked for; empty for the agent's own default.
+    pub model: &'static str,
     /// Variables of the user.
     pub env: &'static [(&'static str, &'static str)],
     /// The variable with the address of the API, and the path that is added to it.

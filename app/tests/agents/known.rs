@@ -12,6 +12,7 @@ const FOUND: Agent = Agent {
     tells_tokens: true,
     has_tools: true,
     config: |_| String::new(),
+    model: "",
     env: &[],
     address: None,
     leaves_out: &[],
@@ -62,15 +63,19 @@ const OPENCODE: Agent = Agent {
     is_pinned: true,
     config: |url| {
         format!(
-            r#"set: {{ OPENCODE_DISABLE_MODELS_FETCH: "1", OPENCODE_DISABLE_DEFAULT_PLUGINS: "1" }}
+            r#"model: scripted/model-2
+set: {{ OPENCODE_DISABLE_MODELS_FETCH: "1", OPENCODE_DISABLE_DEFAULT_PLUGINS: "1" }}
 files:
   opencode.json: |
     {{ "autoupdate": false, "share": "disabled", "model": "scripted/model-1", "small_model": "scripted/model-1",
       "provider": {{ "scripted": {{ "npm": "@ai-sdk/openai-compatible", "options": {{ "baseURL": "{url}/v1", "apiKey": "sk-scripted" }},
-      "models": {{ "model-1": {{ "tool_call": true, "limit": {{ "context": 200000, "output": 8192 }} }} }} }} }} }}
+      "models": {{
+        "model-1": {{ "tool_call": true, "limit": {{ "context": 200000, "output": 8192 }} }},
+        "model-2": {{ "tool_call": true, "limit": {{ "context": 200000, "output": 8192 }} }} }} }} }} }}
 "#
         )
     },
+    model: "model-2",
     ..FOUND
 };
 
@@ -78,16 +83,15 @@ const GEMINI: Agent = Agent {
     name: "gemini",
     program: "gemini",
     is_pinned: true,
-    // With another address, it does not take the key by itself.
     config: |_| {
         r#"model: gemini-2.5-flash
 files:
   .gemini/settings.json: |
-    { "security": { "auth": { "selectedType": "gemini-api-key" } }, "privacy": { "usageStatisticsEnabled": false },
-      "general": { "enableAutoUpdate": false, "maxAttempts": 3 } }
+    { "privacy": { "usageStatisticsEnabled": false }, "general": { "enableAutoUpdate": false, "maxAttempts": 3 } }
 "#
         .to_owned()
     },
+    model: "gemini-2.5-flash",
     env: &[("GEMINI_API_KEY", "sk-scripted")],
     address: Some(("GOOGLE_GEMINI_BASE_URL", "")),
     ..FOUND
@@ -97,6 +101,7 @@ const QWEN: Agent = Agent {
     name: "qwen",
     program: "qwen",
     config: |_| "model: model-1\n".to_owned(),
+    model: "model-1",
     env: &[("OPENAI_API_KEY", "sk-scripted")],
     address: Some(("OPENAI_BASE_URL", "/v1")),
     ..FOUND
@@ -107,6 +112,7 @@ const COPILOT: Agent = Agent {
     program: "copilot",
     tells_tokens: false,
     config: |_| "model: gpt-5\n".to_owned(),
+    model: "gpt-5",
     env: &[
         ("COPILOT_PROVIDER_TYPE", "openai"),
         ("COPILOT_PROVIDER_API_KEY", "sk-scripted"),
@@ -124,6 +130,7 @@ const PI: Agent = Agent {
         format!(
             r#"model: scripted/model-1
 files:
+  .pi/agent/settings.json: '{{ "retry": {{ "maxRetries": 2, "baseDelayMs": 200 }} }}'
   .pi/agent/models.json: |
     {{ "providers": {{ "scripted": {{ "baseUrl": "{url}/v1", "api": "openai-completions", "apiKey": "sk-scripted",
       "models": [{{ "id": "model-1", "name": "Model 1", "contextWindow": 200000, "maxTokens": 8192, "input": ["text"],
@@ -131,6 +138,7 @@ files:
 "#
         )
     },
+    model: "model-1",
     ..FOUND
 };
 
@@ -140,9 +148,11 @@ const AIDER: Agent = Agent {
     tells_tokens: false,
     has_tools: false,
     config: |_| "model: openai/model-1\n".to_owned(),
+    model: "model-1",
     env: &[("OPENAI_API_KEY", "sk-scripted")],
     address: Some(("OPENAI_API_BASE", "/v1")),
-    leaves_out: &["SHELL", "OUTSIDE"],
+    // The model cannot run commands.
+    leaves_out: &["SHELL"],
     ..FOUND
 };
 
@@ -237,5 +247,10 @@ mod stopped {
     #[test]
     fn pi() {
         leaves_nothing(&PI);
+    }
+
+    #[test]
+    fn aider() {
+        leaves_nothing(&AIDER);
     }
 }

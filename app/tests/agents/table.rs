@@ -42,6 +42,7 @@ const CASES: [Case; 9] = [
         holds: |seen| {
             seen.outcomes(&["done"]);
             seen.tokens(FIRST.total() + SECOND.total());
+            seen.asked_for_its_model();
         },
     },
     Case {
@@ -60,18 +61,28 @@ const CASES: [Case; 9] = [
     // Refused by the agent's own rules, or found afterwards; then the next attempt does not try.
     Case {
         id: "UNOWNED",
-        model: |ask, _| match (ask.attempt().as_str(), ask.turn) {
-            ("1", 1) => Some(Turn::writes(&ask.file("other.txt"), "mine now\n")),
-            _ => None,
+        model: |ask, _| {
+            let other = || Turn::writes(&ask.file("other.txt"), "mine now\n");
+            match (ask.attempt().as_str(), ask.turn) {
+                // Without tools, there is only one turn.
+                ("1", 0) if !ask.has_tools() => Some(crate::bench::works(ask).and(other())),
+                ("1", 1) => Some(other()),
+                _ => None,
+            }
         },
         holds: |seen| seen.is_done_within(2),
     },
     Case {
         id: "OUTSIDE",
-        model: |ask, outside| match (ask.attempt().as_str(), ask.turn) {
-            ("1", 1) => Some(Turn::writes(&format!("{}/written", outside.display()), "mine now\n")),
-            ("1", 2) => Some(Turn::runs(&format!("echo mine now > {}/echoed", outside.display()))),
-            _ => None,
+        model: |ask, outside| {
+            let writes = || Turn::writes(&format!("{}/written", outside.display()), "mine now\n");
+            match (ask.attempt().as_str(), ask.turn) {
+                ("1", 0) if !ask.has_tools() => Some(crate::bench::works(ask).and(writes())),
+                _ if !ask.has_tools() => None,
+                ("1", 1) => Some(writes()),
+                ("1", 2) => Some(Turn::runs(&format!("echo mine now > {}/echoed", outside.display()))),
+                _ => None,
+            }
         },
         holds: |seen| {
             seen.is_done_within(2);
@@ -93,7 +104,8 @@ const CASES: [Case; 9] = [
     },
     Case {
         id: "BROKEN",
-        model: |ask, _| (ask.attempt() == "1").then(|| Turn::fails(500)),
+        // With a time, because agents that wait by themselves wait for minutes.
+        model: |ask, _| (ask.attempt() == "1").then_some(Turn::Fails { status: 503, retry_after: Some(1) }),
         holds: |seen| seen.is_done_within(2),
     },
     Case {
@@ -115,6 +127,14 @@ impl Seen<'_> {
 
     fn is_done_within(&self, attempts: usize) {
         assert!(self.attempts().len() <= attempts, "{:#}", self.task);
+    }
+
+    /// Titles and the like may come from another model.
+    fn asked_for_its_model(&self) {
+        let agent = self.bench.agent;
+        let asked = self.bench.api.asked_about(self.id).into_iter().filter(|ask| ask.has_tools() || !agent.has_tools);
+        let models: Vec<String> = asked.map(|ask| ask.model).collect();
+        assert!(agent.model.is_empty() || models.iter().all(|model| model == agent.model), "{models:?}");
     }
 
     /// Of every agent that says what it uses.

@@ -67,13 +67,15 @@ fn an_agent_that_exits_with_0_and_did_not_finish_has_failed() {
 }
 
 #[test]
-fn a_refused_login_and_a_lost_connection_are_shown_and_use_up_no_attempt() {
+fn a_refused_or_missing_login_and_a_lost_connection_are_shown_and_use_up_no_attempt() {
     let lost = r#"{"type":"result","status":"error","error":{"type":"Error","message":"[API Error: terminated]"}}"#;
-    for (agent, stream, pause) in [
-        ("pi", stream("pi.error-401.jsonl"), "the API refuses access (401 scripted failure 401)"),
-        ("gemini", lost.to_owned(), "the connection to the API was lost ([API Error: terminated])"),
+    let no_login = "cat > /dev/null\necho 'Please set an Auth method' >&2\nexit 41\n";
+    for (agent, script, pause) in [
+        ("pi", says(&stream("pi.error-401.jsonl"), 0), "the API refuses access (401 scripted failure 401)"),
+        ("gemini", says(lost, 0), "the connection to the API was lost ([API Error: terminated])"),
+        ("gemini", no_login.to_owned(), "the agent has no login (Please set an Auth method)"),
     ] {
-        let repo = with_stand_in(agent, &says(&stream, 0));
+        let repo = with_stand_in(agent, &script);
         let run = repo.spawn(&["run"]);
         repo.wait_until("the run waits for the API", || repo.status()["pause"].to_string().contains(pause));
         repo.run(&["stop"]).code(0);
@@ -97,6 +99,21 @@ fn an_agent_gets_its_private_home_and_its_rules() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(!text.contains('{') || !text.contains("{model}"), "{text}");
+}
+
+#[test]
+fn an_agent_is_told_by_what_it_is_logged_in() {
+    let script = format!("cat \"$GEMINI_CLI_SYSTEM_DEFAULTS_PATH\" > hello.txt\n{}", says(&stream("gemini.jsonl"), 0));
+    let chosen = |repo: &Repo| {
+        repo.run(&["run"]).code(0);
+        repo.git(&["show", "HEAD:hello.txt"])
+    };
+    let repo = with_stand_in("gemini", &script);
+    fs::create_dir_all(repo.home().join(".gemini")).unwrap();
+    fs::write(repo.home().join(".gemini/oauth_creds.json"), "{}").unwrap();
+    assert!(chosen(&repo).contains("oauth-personal"));
+    let repo = with_stand_in("gemini", &script).with_env("GEMINI_API_KEY", "x");
+    assert!(chosen(&repo).contains("gemini-api-key"));
 }
 
 #[test]

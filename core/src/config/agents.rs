@@ -193,9 +193,11 @@ impl AgentConfig {
         effort.filter(|_| self.takes("{effort}"))
     }
 
-    /// Returns the variables of the caller that hold a key or a token for the agent's service.
+    /// Returns the variables of the caller that log the agent in: keys, tokens, and switches to another way, such as
+    /// `GOOGLE_GENAI_USE_VERTEXAI`.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
-        self.env.iter().map(String::as_str).filter(|name| name.ends_with("KEY") || name.ends_with("TOKEN"))
+        let is_key = |name: &&str| name.ends_with("KEY") || name.ends_with("TOKEN") || name.contains("_USE_");
+        self.env.iter().map(String::as_str).filter(is_key)
     }
 
     /// Returns the arguments for a question.
@@ -208,10 +210,20 @@ impl AgentConfig {
         [self.command.as_slice(), &self.args].concat()
     }
 
-    /// Tells whether its command line has a place for a value.
-    fn takes(&self, placeholder: &str) -> bool {
+    /// Tells whether its command line or its variables have a place for a value.
+    pub fn has_place_for(&self, placeholder: &str) -> bool {
         let has = |words: &[String]| words.iter().any(|word| word.contains(placeholder));
-        self.format == Format::Claude || has(&self.args) || self.set.values().any(|value| value.contains(placeholder))
+        has(&self.args) || self.set.values().any(|value| value.contains(placeholder))
+    }
+
+    /// Tells whether it can be given a value.
+    fn takes(&self, placeholder: &str) -> bool {
+        match self.format {
+            Format::Claude => true,
+            // By a request of the protocol.
+            Format::Acp if placeholder == "{model}" => true,
+            _ => self.has_place_for(placeholder),
+        }
     }
 }
 

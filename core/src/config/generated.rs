@@ -51,6 +51,7 @@ const BUILD_OUTPUT: &[&str] = &[
     "*.pyo",
     "*.tsbuildinfo",
     ".DS_Store",
+    ".aider.tags.cache.*",
     ".coverage",
     ".coverage.*",
     ".dart_tool",
@@ -167,6 +168,7 @@ mod tests {
             "src/__pycache__/m.cpython-312.pyc",
             "m.pyc",
             "target/debug/x",
+            ".aider.tags.cache.v4/cache.db",
             ".coverage.host.1",
         ] {
             assert!(generated.is_generated(path), "{path}");

@@ -374,5 +374,6 @@ fn a_task_chooses_model_and_effort_where_the_agent_takes_them() {
     let of = |name: &str| (config.agents[name].model_for(&task), config.agents[name].effort_for(&task));
     assert_eq!(of("codex"), (Some("b"), Some(Effort::Low)));
     assert_eq!(of("gemini"), (Some("b"), None));
+    assert_eq!(of("opencode-acp"), (Some("b"), None));
     assert_eq!(of("command"), (None, None));
 }

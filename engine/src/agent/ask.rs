@@ -137,7 +137,8 @@ fn prepare(asked: &Asked<'_>, dir: &Path, sandbox: &mut Sandbox) -> Result<Prepa
                 rules: &rules,
             };
             let Called { cmd, set, feed, logins } = call.prepare(sandbox)?;
-            let scope = Scope { worktree: sandbox.workdir().to_owned(), owned: Vec::new(), prompt };
+            let (worktree, model) = (sandbox.workdir().to_owned(), call.model_by_protocol());
+            let scope = Scope { worktree, owned: Vec::new(), model, prompt };
             let heard = Arc::new(Mutex::new(Heard::default()));
             let mut begun = heard.lock().unwrap_or_else(PoisonError::into_inner);
             begun.begin(asked.agent.format, scope, feed, Redactor::default(), Box::new(|_| ()));

@@ -84,9 +84,20 @@ pub fn version(root: &Path, cwd: &Path, agent: &AgentConfig) -> Option<String> {
 
 /// Looks for a login: a key in the environment, or the file in which the agent keeps it.
 pub fn login_state(agent: &AgentConfig) -> LoginState {
-    let key = agent.keys().find(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
     let file = || login::files(agent).first().map(|(name, _)| format!("~/{name}"));
-    key.map(str::to_owned).or_else(file).map_or(LoginState::Unknown, LoginState::Present)
+    login_variable(agent).map(str::to_owned).or_else(file).map_or(LoginState::Unknown, LoginState::Present)
+}
+
+/// Returns the name of the variable by which the agent is logged in, or of the file, without its directory.
+pub fn login_name(agent: &AgentConfig) -> Option<String> {
+    let file = || Some(Path::new(login::files(agent).first()?.0).file_name()?.to_string_lossy().into_owned());
+    login_variable(agent).map(str::to_owned).or_else(file)
+}
+
+fn login_variable(agent: &AgentConfig) -> Option<&str> {
+    let is_on =
+        |name: &&str| std::env::var_os(name).is_some_and(|value| !["", "0", "false"].map(Into::into).contains(&value));
+    agent.keys().find(is_on)
 }
 
 fn login_hint(agent: &AgentConfig) -> String {

@@ -48,7 +48,7 @@ impl Ask {
         let named = path.rsplit_once('/').and_then(|(_, name)| name.split_once(':')).map(|(model, _)| model);
         let model = body["model"].as_str().or(named).unwrap_or_default().to_owned();
         let streams = body["stream"] == true || path.ends_with(":streamGenerateContent");
-        let turn = turns(messages(dialect, &body));
+        let turn = turns(since_prompt(messages(dialect, &body)));
         Some(Ask { dialect, model, turn, tries: 0, tools: Tool::all(dialect, &body), streams, body })
     }
 
@@ -98,6 +98,16 @@ fn is_of_model(message: &Value) -> bool {
     message["role"] == "assistant" || message["role"] == "model" || of_model.iter().any(|kind| message["type"] == *kind)
 }
 
+/// Returns the conversation from the worker's prompt on: some agents begin with one of their own, as an example.
+fn since_prompt(messages: &[Value]) -> &[Value] {
+    let is_prompt = |message: &Value| {
+        let mut texts = Vec::new();
+        collect_texts(message, &mut texts);
+        !is_of_model(message) && !prompt_text::fact(&texts.join("\n"), "Task").is_empty()
+    };
+    &messages[messages.iter().position(is_prompt).unwrap_or_default()..]
+}
+
 /// An answer can be several messages in a row.
 fn turns(messages: &[Value]) -> usize {
     messages.chunk_by(|one, next| is_of_model(one) == is_of_model(next)).filter(|run| is_of_model(&run[0])).count()
@@ -126,5 +136,15 @@ mod tests {
             json!({ "type": "message", "role": "assistant" }),
         ];
         assert_eq!([0, 1, 3, 4, 5].map(|length| turns(&items[..length])), [0, 0, 1, 1, 2]);
+    }
+
+    #[test]
+    fn an_example_before_the_prompt_is_no_turn() {
+        let message = |role: &str, text: &str| json!({ "role": role, "content": text });
+        let prompt = message("user", "Hello\n- **Task:** `A-1`\n");
+        let messages =
+            [message("user", "An example"), message("assistant", "Fine."), prompt, message("assistant", "Done.")];
+        assert_eq!(turns(since_prompt(&messages)), 1);
+        assert_eq!(turns(since_prompt(&messages[..2])), 1);
     }
 }

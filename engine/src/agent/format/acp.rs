@@ -13,6 +13,7 @@ const PROTOCOL_VERSION: u32 = 1;
 const INITIALIZE: u64 = 1;
 const NEW_SESSION: u64 = 2;
 const PROMPT: u64 = 3;
+const SELECT_MODEL: u64 = 4;
 const METHOD_NOT_FOUND: i64 = -32601;
 /// Reports as usage of a turn only that of its last step.
 const REPORTS_LAST_STEP: &str = "OpenCode";
@@ -73,16 +74,19 @@ impl Acp {
             }
             NEW_SESSION => {
                 self.session = text_at(result, "/sessionId").to_owned();
-                let model = text_at(result, "/models/currentModelId");
-                let model = (!model.is_empty()).then(|| model.to_owned());
+                let current = text_at(result, "/models/currentModelId");
+                let current = (!current.is_empty()).then(|| current.to_owned());
+                let model = self.scope.model.clone().or(current);
                 said.push(Said::Session { id: self.session.clone(), model });
                 let cancel =
                     json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": self.session } });
                 said.push(Said::StopWith(format!("{cancel}\n")));
-                let prompt = json!([{ "type": "text", "text": self.scope.prompt }]);
-                let params = json!({ "sessionId": self.session, "prompt": prompt });
-                said.push(Said::Send(request(PROMPT, "session/prompt", params)));
+                match &self.scope.model {
+                    Some(model) => self.select(model, result, said),
+                    None => self.prompt(said),
+                }
             }
+            SELECT_MODEL => self.prompt(said),
             PROMPT => {
                 self.flush(said);
                 let quota = ["/_meta/quota/token_count/input_tokens", "/_meta/quota/token_count/output_tokens"];
@@ -95,6 +99,33 @@ impl Acp {
             }
             _ => {}
         }
+    }
+
+    /// Chooses the model in the way that a new session offers.
+    fn select(&self, model: &str, session: &Value, said: &mut Vec<Said>) {
+        let mut options = session["configOptions"].as_array().into_iter().flatten();
+        let option = options.find(|option| text_at(option, "/category") == "model");
+        let (method, params) = match option {
+            Some(option) => {
+                let params = json!({ "sessionId": self.session, "configId": option["id"], "value": model });
+                ("session/set_config_option", params)
+            }
+            None if session["models"].is_object() => {
+                ("session/set_model", json!({ "sessionId": self.session, "modelId": model }))
+            }
+            None => {
+                let message = format!("it offers no choice of a model, and `model` is set to {model}");
+                said.extend([Said::Error { status: None, message }, Said::End { ok: false }]);
+                return;
+            }
+        };
+        said.push(Said::Send(request(SELECT_MODEL, method, params)));
+    }
+
+    fn prompt(&self, said: &mut Vec<Said>) {
+        let prompt = json!([{ "type": "text", "text": self.scope.prompt }]);
+        let params = json!({ "sessionId": self.session, "prompt": prompt });
+        said.push(Said::Send(request(PROMPT, "session/prompt", params)));
     }
 
     /// Handles a request of the agent.

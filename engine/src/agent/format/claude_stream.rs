@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Parser, Said, fail, price_at, sum_at, text_at};
+use super::{Parser, Said, fail, number_at, price_at, sum_at, text_at};
 
 const USAGE: [&str; 4] = [
     "/usage/input_tokens",
@@ -62,8 +62,12 @@ impl ClaudeStream {
     }
 }
 
+/// Qwen adds a total, because its input includes what was read from the cache.
 fn tokens(message: &Value) -> u64 {
-    sum_at(message, &USAGE)
+    match number_at(message, "/usage/total_tokens") {
+        0 => sum_at(message, &USAGE),
+        total => total,
+    }
 }
 
 fn speak(block: &Value, said: &mut Vec<Said>) {

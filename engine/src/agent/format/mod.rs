@@ -72,6 +72,8 @@ pub struct Scope {
     /// The worktree as the agent sees it.
     pub worktree: PathBuf,
     pub owned: Vec<OwnedPath>,
+    /// The model to choose, for agents that offer a choice in a conversation.
+    pub model: Option<String>,
     /// The first message, for agents that take it as a part of a conversation.
     pub prompt: String,
 }

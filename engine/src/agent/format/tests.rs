@@ -24,7 +24,7 @@ fn stream(name: &str) -> String {
 
 fn scope() -> Scope {
     let owned = OwnedPath { path: "hello.txt".into(), directory: false, create: true };
-    Scope { worktree: PathBuf::from("/home/u/repo"), owned: vec![owned], prompt: "do it".to_owned() }
+    Scope { worktree: PathBuf::from("/home/u/repo"), owned: vec![owned], model: None, prompt: "do it".to_owned() }
 }
 
 /// Returns the agent and its events after it has printed this.
@@ -179,6 +179,14 @@ fn errors_in_plain_text_count() {
 }
 
 #[test]
+fn cached_input_is_counted_once() {
+    let said = |usage: &str| format!(r#"{{"type":"assistant","message":{{"content":[],"usage":{usage}}}}}"#);
+    let tokens = |usage: &str| after(Format::ClaudeStream, &said(usage)).0.lock().unwrap().cost().unwrap().tokens();
+    assert_eq!(tokens(r#"{"input_tokens":12,"cache_read_input_tokens":2,"output_tokens":3,"total_tokens":15}"#), 15);
+    assert_eq!(tokens(r#"{"input_tokens":10,"cache_read_input_tokens":2,"output_tokens":3}"#), 15);
+}
+
+#[test]
 fn a_conversation_by_acp_ends_with_its_turn() {
     // Opencode reports the tokens of its last step only, so they do not count.
     for (name, tokens) in [("acp-gemini", 2270), ("acp-opencode", 0), ("acp-qwen", 2270), ("acp-copilot", 2270)] {
@@ -238,6 +246,53 @@ fn acp_begins_a_session_and_sends_the_prompt() {
     );
     let refused = serde_json::json!({ "id": 3, "error": { "code": -32603, "message": "Internal error", "data": { "details": "401 no key" } } });
     let outcome = outcome(Format::Acp, &refused.to_string(), Exit::Code(0));
+    assert!(matches!(outcome, AgentOutcome::Unserved { reason: Some(Reason::ApiAccess), .. }), "{outcome:?}");
+}
+
+#[test]
+fn acp_chooses_the_model_in_the_way_that_the_session_offers() {
+    let sent = |session: Value| {
+        let mut parser = parser(Format::Acp, Scope { model: Some("m-2".to_owned()), ..scope() }).unwrap();
+        let mut said = Vec::new();
+        let new = serde_json::json!({ "id": 2, "result": session });
+        parser.line(&new.to_string(), &mut said);
+        parser.line(r#"{"id":4,"result":{}}"#, &mut said);
+        said
+    };
+    let has = |said: &[Said], words: [&str; 2]| {
+        let is_it = |said: &Said| matches!(said, Said::Send(line) if words.iter().all(|word| line.contains(word)));
+        said.iter().any(is_it)
+    };
+    let options = serde_json::json!([{ "id": "mode", "category": "mode" }, { "id": "llm", "category": "model" }]);
+    let said = sent(serde_json::json!({ "sessionId": "s", "configOptions": options, "models": {} }));
+    assert!(has(&said, ["session/set_config_option", r#""configId":"llm","value":"m-2""#]), "{said:?}");
+    assert!(has(&said, ["session/prompt", "do it"]), "{said:?}");
+    let said = sent(serde_json::json!({ "sessionId": "s", "models": { "currentModelId": "m-1" } }));
+    assert!(has(&said, ["session/set_model", r#""modelId":"m-2""#]), "{said:?}");
+    let said = sent(serde_json::json!({ "sessionId": "s" }));
+    let refused = |said: &Said| matches!(said, Said::Error { message, .. } if message.contains("no choice of a model"));
+    assert!(said.iter().any(refused), "{said:?}");
+}
+
+#[test]
+fn an_agent_without_a_login_has_not_failed() {
+    let ended_with = |stderr: &str| Ended { stderr: stderr.as_bytes().to_vec(), ..ended(Exit::Code(41)) };
+    let of = |output: &str, stderr: &str| after(Format::Gemini, output).0.lock().unwrap().outcome(&ended_with(stderr));
+    for stderr in [
+        "YOLO mode is enabled.\nPlease set an Auth method in your settings.json or specify GEMINI_API_KEY\n",
+        "Invalid auth method selected.\n",
+        "No API key found for anthropic.\n",
+        "Error: No authentication information found.\n",
+    ] {
+        let outcome = of("", stderr);
+        let is_refused = matches!(&outcome, AgentOutcome::Unserved { why, reason: Some(Reason::ApiAccess), .. } if why.contains("has no login"));
+        assert!(is_refused, "{outcome:?}");
+    }
+    // It worked, so these are words about something else.
+    let failed = of(&stream("gemini.jsonl"), "Invalid auth method selected.\n");
+    assert!(matches!(failed, AgentOutcome::Failed(_)), "{failed:?}");
+    let qwen = r#"{"type":"result","subtype":"error_during_execution","is_error":true,"error":{"message":"No auth type is selected."}}"#;
+    let outcome = outcome(Format::ClaudeStream, qwen, Exit::Code(1));
     assert!(matches!(outcome, AgentOutcome::Unserved { reason: Some(Reason::ApiAccess), .. }), "{outcome:?}");
 }
 

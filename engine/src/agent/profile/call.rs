@@ -11,6 +11,7 @@ use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::proc::{Cmd, Feed};
 use mahabharatha_sys::sandbox::Sandbox;
 
+use super::super::check::login_name;
 use super::super::format;
 use super::super::login::Logins;
 use super::rules::Rules;
@@ -62,6 +63,7 @@ impl Call<'_> {
         }
         values.extend(self.model.map(|model| ("{model}", model.to_owned())));
         values.extend(self.effort.map(|effort| ("{effort}", effort.as_str().to_owned())));
+        values.extend(login_name(profile).map(|name| ("{login}", name)));
         let uses = |placeholder: &str| self.args.iter().any(|word| word.contains(placeholder));
         if uses(PROMPT_FILE) {
             write_private(&host_home.join("prompt.md"), prompt)?;
@@ -89,6 +91,11 @@ impl Call<'_> {
         let set = profile.set.iter().chain(&self.rules.set);
         let set = set.filter_map(|(name, value)| Some((name.into(), fill(value, &values)?.into()))).collect();
         Ok(Called { cmd, set, feed, logins })
+    }
+
+    /// Returns the model that the agent is asked for by its protocol, because its command line has no place for one.
+    pub fn model_by_protocol(&self) -> Option<String> {
+        self.model.filter(|_| !self.profile.has_place_for("{model}")).map(str::to_owned)
     }
 }
 
@@ -130,7 +137,7 @@ fn words(args: &[String], values: &BTreeMap<&str, String>, rules: &[String]) -> 
 
 /// Fills in a text; none if a value in it is not set.
 fn fill(text: &str, values: &BTreeMap<&str, String>) -> Option<String> {
-    let known = ["{model}", "{effort}"];
+    let known = ["{model}", "{effort}", "{login}"];
     let is_unset = known.iter().any(|name| text.contains(name) && !values.contains_key(name));
     (!is_unset).then(|| filled(text, values))
 }

@@ -21,6 +21,9 @@ use super::super::{AgentEvent, AgentOutcome, EventSink, FEEDBACK_BYTES};
 const MAX_LINE_BYTES: usize = 16 << 20;
 /// Words by which services report that a quota is used up, where they give no status.
 const LIMIT_WORDS: [&str; 4] = ["rate limit", "usage limit", "quota", "too many requests"];
+/// Words by which agents report that they have no login, before they ask their service anything.
+const LOGIN_WORDS: [&str; 4] =
+    ["auth method", "no auth type is selected", "no api key found", "no authentication information found"];
 /// Words by which agents report a lost connection to their service.
 const NETWORK_WORDS: [&str; 7] = [
     "api error: terminated",
@@ -147,13 +150,20 @@ impl Heard {
         (self.ended, self.error, self.retries) = (None, None, 0);
     }
 
+    /// Tells whether the model said or used anything.
+    fn has_worked(&self) -> bool {
+        !self.last_text.is_empty() || self.cost.is_some()
+    }
+
     /// Returns the result of an agent that ended by itself: done only if it said so and its exit code agrees.
     pub fn outcome(&self, ended: &Ended) -> AgentOutcome {
         if self.ended == Some(true) && ended.status == Exit::Code(0) {
             return meaning(bounded_text(self.answer().as_bytes(), FEEDBACK_BYTES));
         }
         let stderr = bounded_text(&ended.stderr, FEEDBACK_BYTES);
-        let Some((status, message)) = &self.error else {
+        let no_login = stderr.lines().find(|line| !self.has_worked() && has_one_of(line, &LOGIN_WORDS));
+        let error = self.error.as_ref().map(|(status, message)| (*status, message.as_str()));
+        let Some((status, message)) = error.or_else(|| no_login.map(|line| (None, line))) else {
             let what = match self.ended {
                 None => format!("The agent ended with {} before it was done", ended.status),
                 Some(_) => format!("The agent failed with {}", ended.status),
@@ -161,11 +171,11 @@ impl Heard {
             let said = bounded_text(self.answer().as_bytes(), FEEDBACK_BYTES);
             return AgentOutcome::Failed(failure_report(&what, None, &format!("{said}\n{stderr}")));
         };
-        let has_one_of = |words: &[&str]| words.iter().any(|word| message.to_ascii_lowercase().contains(word));
         let cause = match status {
-            None if has_one_of(&LIMIT_WORDS) => Some(("the API limit is reached", Some(Reason::ApiLimit))),
-            None if has_one_of(&NETWORK_WORDS) => Some(("the connection to the API was lost", None)),
-            status => unserved(*status),
+            None if has_one_of(message, &LIMIT_WORDS) => Some(("the API limit is reached", Some(Reason::ApiLimit))),
+            None if has_one_of(message, &LOGIN_WORDS) => Some(("the agent has no login", Some(Reason::ApiAccess))),
+            None if has_one_of(message, &NETWORK_WORDS) => Some(("the connection to the API was lost", None)),
+            status => unserved(status),
         };
         let message = message.trim();
         match cause {
@@ -178,6 +188,11 @@ impl Heard {
             }
         }
     }
+}
+
+fn has_one_of(message: &str, words: &[&str]) -> bool {
+    let message = message.to_ascii_lowercase();
+    words.iter().any(|word| message.contains(word))
 }
 
 /// Returns the sink for the agent's output.

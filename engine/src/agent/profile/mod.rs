@@ -55,7 +55,7 @@ impl Agent for Profiled {
         let Called { cmd, set, feed, logins } = call.prepare(session.sandbox)?;
         *self.logins.lock().unwrap_or_else(PoisonError::into_inner) = logins;
         let worktree = session.sandbox.workdir().to_owned();
-        let scope = Scope { worktree, owned: session.owned.to_vec(), prompt };
+        let scope = Scope { worktree, owned: session.owned.to_vec(), model: call.model_by_protocol(), prompt };
         self.heard().begin(self.profile.format, scope, feed, session.redactor, session.events);
         Ok(cmd.envs(session.env).envs(set).listen(listener(Arc::clone(&self.heard))))
     }
