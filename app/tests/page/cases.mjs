@@ -80,6 +80,7 @@ const cases = {
     await page.waitForSelector('.node.s-run[data-item="A-1"]');
     await page.waitForSelector('.node.s-ok[data-item="B-1"]');
     await see(page, "fixes gate lint");
+    await see(page, "1 of 2 done");
     await page.hover(".lv .gates a");
     await shoot(page, "fix");
     await assertAccessible(page, "fix");

@@ -197,17 +197,18 @@ function content() {
     if (!task) return [h("div.card", problem({ message: `There is no task ${route.task} in ${run.feature}.` }), h("p.sec", h("a.under", { href: link(run.feature, "tasks") }, "All tasks")))];
     return [module("task")?.taskPage(state, task, route.tab, route.attempt) || wait()];
   }
-  if (route.level) return [module("task")?.levelPage(state, route.level) || wait()];
+  const views = h("nav.tabs", { "aria-label": "View" }, VIEWS.map((name) => h("a", { href: link(run.feature, name === "graph" ? "" : name), "aria-current": name === route.view ? "page" : false }, name[0].toUpperCase() + name.slice(1))));
+  if (route.level) return [h("div.bar", views), module("task")?.levelPage(state, route.level) || wait()];
   if (route.gate) {
     const gate = run.gates.find((one) => gateFile(one) === route.gate);
     if (!gate) return [h("div.card", problem({ message: "There is no log of this run of a gate.", hint: "Logs are removed after logs.keep_days." }))];
-    return [module("task")?.gatePage(run, gate) || wait()];
+    return [h("div.bar", views), module("task")?.gatePage(run, gate) || wait()];
   }
   const query = state.queries.get(run.feature) || "", panel = isPartial(run) ? "" : nowPanel(run);
   const wide = totalOf(run) > 60 || route.view === "timeline" || route.view === "report" || !panel;
   return [
     h("h1.vh", run.feature), needs(state), rail(run),
-    h("div.bar", h("nav.tabs", { "aria-label": "View" }, VIEWS.map((name) => h("a", { href: link(run.feature, name === "graph" ? "" : name), "aria-current": name === route.view ? "page" : false }, name[0].toUpperCase() + name.slice(1)))),
+    h("div.bar", views,
       route.view === "report" ? "" : h("input.find", { id: "find", "data-key": "find", type: "search", placeholder: "Filter tasks  /", "aria-label": "Filter tasks", value: query })),
     h("div.split", { class: wide ? "wide" : "" }, h("div", body(run, query)), panel),
   ];

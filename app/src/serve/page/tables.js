@@ -13,7 +13,7 @@ export function featureList(features) {
     const [state, sign, word] = stateOf(one);
     return h("tr", { "data-href": home(one), "data-key": one.feature },
       h("td", h("a", { href: home(one), "data-item": one.feature }, h("b", one.feature)), one.current ? h("span.mu", " current") : ""),
-      h("td", h(`span.word.s-${state}`, icon(sign, state), " ", word), one.blocked ? h("span.word.s-bad", ` ${one.blocked} blocked`) : ""),
+      h("td", h(`span.word.s-${state}`, icon(sign, state), " ", word), one.blocked && word !== "blocked" ? h("span.word.s-bad", ` ${one.blocked} blocked`) : ""),
       h("td.r", one.total ? countOf([one]) : ""),
       h("td.r.opt2", one.known_cost_usd || one.cost_usd ? usd(one) : ""),
       h("td.opt2.mu", one.updated_at ? h("time", { datetime: one.updated_at }, new Date(one.updated_at).toLocaleString()) : ""),
@@ -78,7 +78,7 @@ export function attemptRow(run, task, attempt, named) {
   return h("li.att", icon(sign, state), h("a", { href: taskLink(run, task.id, "diff", attempt.attempt) }, named ? h("b.m", task.id) : h("b", `Attempt ${attempt.attempt}`)),
     h("span", named ? `attempt ${attempt.attempt}: ` : "", words, h("span.mu", ` on worker ${attempt.worker}${attempt.agent ? `, ${attempt.agent}` : ""}${attempt.model ? ` (${attempt.model})` : ""}`)),
     h("span.mu", clock(run, took(run, attempt), attempt.outcome === "running")),
-    attempt.detail && attempt.detail !== task.question && (named || attempt.detail !== task.reason) ? h("p", attempt.detail) : "",
+    attempt.detail && attempt.detail !== task.question && (named || attempt.detail !== task.reason) ? h("p", named ? attempt.detail.split(/\n\s*\n/)[0] : attempt.detail) : "",
     attempt.strays?.length ? h("p.s-bad", h("span.word", "Changed without owning it: "), attempt.strays.join(", ")) : "",
     (attempt.warnings || []).map((warning) => h("p", warning)));
 }

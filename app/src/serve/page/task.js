@@ -52,8 +52,8 @@ function content(run, task, tab, loaded, shown) {
 
 /** What a level changes, to be looked at before it is approved. */
 export function levelPage(state, level) {
-  const { run, loaded } = state, { status } = run.levels.find((one) => String(one.level) === level) || {};
-  return h("div.body", h("div.hd", h("h1", `Level ${level} `, h("span.mu", status))), needs(state, `level ${level}`),
+  const { run, loaded } = state, { status, awaits_approval } = run.levels.find((one) => String(one.level) === level) || {};
+  return h("div.body", h("div.hd", h("h1", `Level ${level} `, h("span.mu", awaits_approval ? "waits for approval" : status))), needs(state, `level ${level}`),
     h("div.card.flat", !loaded ? h("p.sec.mu", "Loading…") : loaded.error ? problem(loaded.error) : diff(loaded, true, `mahabharatha diff -f ${run.feature} --level ${level}`)));
 }
 

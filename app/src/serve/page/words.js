@@ -163,6 +163,7 @@ export function indexed(run) {
   run.byWorker = new Map(run.workers.map((worker) => [worker.id, worker]));
   run.byLevel = new Map(run.levels.map((level) => [level.level, []]));
   for (const task of run.tasks) run.byLevel.get(task.level)?.push(task);
+  for (const level of run.levels) level.completed -= run.byLevel.get(level.level).filter((task) => task.status === "completed" && isRunning(task)).length;
   run.held = new Map();
   for (const problem of run.problems || []) {
     if (!problem.task) continue;
