@@ -67,7 +67,7 @@ impl Action {
                 format!("Why skip {task}, and with it {}?", with.join(", "))
             }
             Action::Grant { task, .. } => format!("Grant {task} these files?"),
-            Action::Approve { level, .. } => format!("Approve level {level} as it is on staging?"),
+            Action::Approve { level, tree } => format!("Merge level {level} (tree {})?", tree.short()),
             Action::StopWorker { worker } => {
                 format!("Stop worker {worker}? Its task goes to another, its work is kept.")
             }
@@ -101,7 +101,7 @@ impl Action {
         }
     }
 
-    /// Does it, on the way that the command takes. Returns what to tell the person.
+    /// Performs the action as its command would. Returns what to tell the user.
     pub fn act(&self, place: &Place) -> Result<String> {
         let driven = control::is_driven(place)?;
         let told = match self {
@@ -132,8 +132,10 @@ impl Action {
             Action::Run => return run(place),
             Action::StopRun { force } => {
                 let grace = if *force { std::time::Duration::ZERO } else { GRACE_PERIOD };
-                stop(place, None, *force, grace, || {})?;
-                return Ok("stopped; its work is kept".to_string());
+                return Ok(match stop(place, None, *force, grace, || {})? {
+                    true => "stopped; its work is kept".to_string(),
+                    false => format!("nothing runs for {}", place.feature),
+                });
             }
         };
         Ok(if driven { told } else { format!("{told}. Go on with: mahabharatha run {}", place.feature) })

@@ -1,5 +1,5 @@
-//! What the screen, the page and the reading commands share: a run as it goes on, a feature's status, and what a person can
-//! do to a run. It only looks on; actions go the way of the commands.
+//! What the screen, the page and the reading commands share: a run as it goes on, a feature's status, and what a user can
+//! do to a run. It only looks on; actions call the same functions as the commands.
 
 mod action;
 mod data;
@@ -12,5 +12,5 @@ pub use action::Action;
 pub use data::Data;
 pub use features::features;
 pub use feed::Feed;
-pub use output::{OutputKind, OutputLine, TAIL_BYTES, output_lines};
+pub use output::{OutputKind, OutputLine, TAIL_BYTES, cut_line, is_output, output_lines};
 pub use status::{Planned, planned, run_json, setup_cost, task_list};

@@ -7,6 +7,9 @@ use serde::Serialize;
 /// Bytes at the end of a log that are shown.
 pub const TAIL_BYTES: u64 = 512 << 10;
 
+/// Longest part of a line of a diff that is shown.
+const MAX_LINE_CHARS: usize = 2_000;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputKind {
@@ -28,6 +31,18 @@ pub enum OutputKind {
 pub struct OutputLine {
     pub kind: OutputKind,
     pub text: String,
+}
+
+/// Returns the part of a line that is shown, and a mark that says how much is not.
+pub fn cut_line(line: &str) -> (&str, Option<String>) {
+    let Some((end, _)) = line.char_indices().nth(MAX_LINE_CHARS) else { return (line, None) };
+    let more = line[end..].chars().count();
+    (&line[..end], Some(format!("… {more} more characters")))
+}
+
+/// Tells whether a record of a task is shown as its output, and not as part of its log.
+pub fn is_output(record: &LogRecord) -> bool {
+    matches!(record.event.as_deref(), Some("output" | "verification_output" | "text" | "usage"))
 }
 
 /// Returns the lines of a record; none if it is for the log only.

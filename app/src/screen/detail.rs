@@ -15,11 +15,10 @@ use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::ui::{clean, escape, one_line};
 
 use super::state::Tab;
-use crate::observe::{OutputKind, OutputLine, TAIL_BYTES, output_lines};
+use crate::observe::{OutputKind, OutputLine, TAIL_BYTES, cut_line, is_output, output_lines};
 
 /// Most lines of a diff that are shown.
 const MAX_DIFF_LINES: usize = 5_000;
-const MAX_LINE_CHARS: usize = 2_000;
 
 /// What is to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,10 +111,10 @@ fn output_of(record: &LogRecord) -> impl Iterator<Item = Piece> + use<> {
 
 /// Returns one line for an event; none for output, which has a page of its own.
 fn log_line(record: &LogRecord) -> Option<Piece> {
-    let event = record.event.as_deref().unwrap_or_default();
-    if matches!(event, "output" | "verification_output" | "text" | "usage") {
+    if is_output(record) {
         return None;
     }
+    let event = record.event.as_deref().unwrap_or_default();
     let time = record.ts.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string();
     let attempt = record.attempt.map(|attempt| attempt.to_string()).unwrap_or_default();
     let tone = match record.level {
@@ -146,12 +145,9 @@ fn diff_lines(place: &Place, run: &Run, task: &TaskId, attempt: Option<u32>) -> 
                 Some(b'@') => Tone::Dim,
                 _ => Tone::Plain,
             };
-            let shown: String = line.chars().take(MAX_LINE_CHARS).collect();
-            lines.push(piece(tone, escape(&shown)));
-            if shown.len() < line.len() {
-                let more = line[shown.len()..].chars().count();
-                lines.push(piece(Tone::Warn, format!("… {more} more characters in this line")));
-            }
+            let (shown, more) = cut_line(line);
+            lines.push(piece(tone, escape(shown)));
+            lines.extend(more.map(|more| piece(Tone::Warn, more)));
         }
         if lines.len() > MAX_DIFF_LINES {
             lines.truncate(MAX_DIFF_LINES);

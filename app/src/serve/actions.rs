@@ -1,4 +1,4 @@
-//! What a person does on the page: what the commands and the keys of the screen do too.
+//! Actions of the page: the same as those of the commands and of the screen's keys.
 
 use mahabharatha_core::ids::{Oid, TaskId};
 use mahabharatha_core::run::Run;
@@ -28,7 +28,7 @@ pub enum Asked {
     },
     Grant {
         task: String,
-        path: String,
+        paths: Vec<String>,
     },
     Approve {
         /// The tree that the person has seen.
@@ -59,7 +59,7 @@ impl Asked {
                 let reason = if reason.trim().is_empty() { REASON } else { reason.trim() }.to_string();
                 Action::Skip { task: task(&name)?, reason, with: Vec::new() }
             }
-            Asked::Grant { task: name, path } => Action::Grant { task: task(&name)?, paths: vec![path] },
+            Asked::Grant { task: name, paths } => Action::Grant { task: task(&name)?, paths },
             Asked::Approve { tree } => {
                 let refused =
                     |why: String| Error::new(Kind::Invalid, why).hint("`mahabharatha status` shows what waits now.");

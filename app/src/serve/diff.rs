@@ -1,9 +1,9 @@
-//! The diff of a task for the page: hunks with line numbers, pieces of code with their class, and what changed inside of lines.
+//! The diff of a task or a level for the page: hunks with line numbers, pieces of code with their class, and what changed inside of lines.
 
 use std::ops::Range;
 
 use mahabharatha_core::graph::OwnedPath;
-use mahabharatha_core::ids::{Attempt, TaskId};
+use mahabharatha_core::ids::{Attempt, Level, TaskId};
 use mahabharatha_core::run::Run;
 use mahabharatha_engine::session::diff::{self, Selection};
 use mahabharatha_sys::error::Result;
@@ -14,11 +14,13 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::syntax::{Class, Language};
+use crate::observe::cut_line;
 
 /// Lines of a file, and of all files together, above which a file is sent only if it is asked for.
 const MAX_FILE_LINES: usize = 2_000;
 const MAX_LINES: usize = 20_000;
-const MAX_LINE_CHARS: usize = 2_000;
+/// Lines of a file that is asked for; the rest is left out.
+const MAX_NAMED_LINES: usize = 5_000;
 
 #[derive(Debug, Serialize)]
 struct File {
@@ -29,6 +31,8 @@ struct File {
     removed: u64,
     binary: bool,
     folded: bool,
+    /// Number of lines at its end that are not sent.
+    left_out: usize,
     hunks: Vec<Hunk>,
 }
 
@@ -48,18 +52,31 @@ struct Line {
 }
 
 /// Returns what a task changed; only this file of it, if one is named.
-pub fn read(place: &Place, run: &Run, task: &TaskId, attempt: Option<u32>, only: Option<&str>) -> Result<Value> {
+pub fn of_task(place: &Place, run: &Run, task: &TaskId, attempt: Option<u32>, only: Option<&str>) -> Result<Value> {
     let selection = Selection::Task { task: task.clone(), attempt: attempt.map(Attempt), wip: false };
-    let found = diff::find(place, run, &selection)?;
     let owned = run.graph().task(task).map_or(&[][..], |task| &task.owned);
+    read(place, run, &selection, &owned.iter().collect::<Vec<_>>(), only)
+}
+
+/// Returns what a level changed; only this file of it, if one is named.
+pub fn of_level(place: &Place, run: &Run, level: u32, only: Option<&str>) -> Result<Value> {
+    let level = Level(level);
+    let tasks = run.graph().tasks().iter().filter(|task| task.level == level);
+    let owned: Vec<&OwnedPath> = tasks.flat_map(|task| &task.owned).collect();
+    read(place, run, &Selection::Level(level), &owned, only)
+}
+
+fn read(place: &Place, run: &Run, selection: &Selection, owned: &[&OwnedPath], only: Option<&str>) -> Result<Value> {
+    let found = diff::find(place, run, selection)?;
     let mut left = MAX_LINES;
     let mut files = Vec::new();
     for patch in &found.files {
         let path = patch.change.path.to_string();
-        if only.is_some_and(|only| only != path) {
+        // The client knows the escaped name only.
+        if only.is_some_and(|only| only != escape(&path)) {
             continue;
         }
-        let room = if only.is_some() { usize::MAX } else { left.min(MAX_FILE_LINES) };
+        let room = if only.is_some() { Room::Cut(MAX_NAMED_LINES) } else { Room::Fold(left.min(MAX_FILE_LINES)) };
         let file = file(patch, path, owned, room);
         left -= file.hunks.iter().map(|hunk| hunk.lines.len()).sum::<usize>().min(left);
         files.push(file);
@@ -68,11 +85,25 @@ pub fn read(place: &Place, run: &Run, task: &TaskId, attempt: Option<u32>, only:
     Ok(json!({ "source": found.source, "attempt": attempt, "notes": found.notes, "files": files }))
 }
 
-fn file(patch: &FilePatch, path: String, owned: &[OwnedPath], room: usize) -> File {
+/// What becomes of a file with more than this many lines.
+enum Room {
+    Fold(usize),
+    Cut(usize),
+}
+
+fn file(patch: &FilePatch, path: String, owned: &[&OwnedPath], room: Room) -> File {
     let text = String::from_utf8_lossy(&patch.patch);
     let (added, removed) = patch.lines.unwrap_or_default();
     let binary = patch.lines.is_none();
-    let folded = !binary && text.lines().filter(|line| line.starts_with(['+', '-', ' '])).count() > room;
+    let (folded, most) = match room {
+        Room::Fold(most) => (text.lines().filter(|line| line.starts_with(['+', '-', ' '])).count() > most, most),
+        Room::Cut(most) => (false, most),
+    };
+    let folded = folded && !binary;
+    let (hunks, left_out) = match binary || folded {
+        true => (Vec::new(), 0),
+        false => hunks(&text, Language::of(&path), most),
+    };
     File {
         status: match patch.change.status {
             'A' => "added",
@@ -84,7 +115,8 @@ fn file(patch: &FilePatch, path: String, owned: &[OwnedPath], room: usize) -> Fi
         removed,
         binary,
         folded,
-        hunks: if binary || folded { Vec::new() } else { hunks(&text, Language::of(&path)) },
+        left_out,
+        hunks,
         path: escape(&path),
     }
 }
@@ -95,23 +127,38 @@ struct RawHunk {
     old: u64,
     new: u64,
     lines: Vec<(char, String)>,
+    /// The lines that are cut, by their place, with a mark.
+    cut: Vec<(usize, String)>,
 }
 
-/// Reads the hunks of one file's patch.
-fn hunks(patch: &str, language: Option<&Language>) -> Vec<Hunk> {
+/// Reads the hunks of one file's patch up to this many lines; returns also how many more there are.
+fn hunks(patch: &str, language: Option<&Language>, most: usize) -> (Vec<Hunk>, usize) {
     let mut hunks: Vec<RawHunk> = Vec::new();
+    let mut count = 0;
     // A line break of a file may be `\r\n`, of which `\r` is content.
     for line in patch.split_terminator('\n') {
         let kind = line.chars().next().unwrap_or(' ');
         if let Some((old, new)) = starts(line) {
-            hunks.push(RawHunk { header: escape(line), old, new, lines: Vec::new() });
+            if count < most {
+                hunks.push(RawHunk { header: escape(line), old, new, lines: Vec::new(), cut: Vec::new() });
+            }
         } else if let (' ' | '+' | '-', Some(hunk)) = (kind, hunks.last_mut()) {
-            let text: String = line.chars().skip(1).take(MAX_LINE_CHARS).collect();
-            hunk.lines.push((kind, escape(&text)));
+            count += 1;
+            if count <= most {
+                let (text, mark) = cut_line(&line[1..]);
+                hunk.cut.extend(mark.map(|mark| (hunk.lines.len(), mark)));
+                hunk.lines.push((kind, escape(text)));
+            }
         }
     }
-    let hunk = |raw: RawHunk| Hunk { header: raw.header, lines: numbered(&raw.lines, raw.old, raw.new, language) };
-    hunks.into_iter().map(hunk).collect()
+    let hunk = |raw: RawHunk| {
+        let mut lines = numbered(&raw.lines, raw.old, raw.new, language);
+        for (at, mark) in raw.cut {
+            lines[at].parts.push(("cut".to_string(), mark));
+        }
+        Hunk { header: raw.header, lines }
+    };
+    (hunks.into_iter().map(hunk).collect(), count.saturating_sub(most))
 }
 
 /// Returns the first old and new line of a hunk, from `@@ -1,2 +3,4 @@`.
@@ -201,19 +248,21 @@ mod tests {
     #[test]
     fn hunks_have_numbers_and_classes_and_what_changed_in_lines() {
         let patch = "diff --git a/a.rs b/a.rs\n--- a/a.rs\n+++ b/a.rs\n@@ -3,2 +7,3 @@ fn x\n let a = 1;\n-let b = 2;\n+let b = 30;\n\\ No newline at end of file\n@@ -9 +14 @@\n-x\n+\u{202e}y\r\n";
-        let hunks = hunks(patch, Language::of("a.rs"));
-        assert_eq!(hunks.len(), 2);
-        assert_eq!(hunks[0].header, "@@ -3,2 +7,3 @@ fn x");
+        let (found, left_out) = hunks(patch, Language::of("a.rs"), 5);
+        assert_eq!((found.len(), left_out), (2, 0));
+        assert_eq!(found[0].header, "@@ -3,2 +7,3 @@ fn x");
         let part = |class: &str, text: &str| (class.to_string(), text.to_string());
-        let numbers: Vec<_> = hunks[0].lines.iter().map(|line| (line.kind, line.old, line.new)).collect();
+        let numbers: Vec<_> = found[0].lines.iter().map(|line| (line.kind, line.old, line.new)).collect();
         assert_eq!(numbers, [(' ', Some(3), Some(7)), ('-', Some(4), None), ('+', None, Some(8))]);
         assert_eq!(
-            hunks[0].lines[2].parts,
+            found[0].lines[2].parts,
             [part("kw", "let"), part("", " b = "), part("num in", "30"), part("", ";")]
         );
-        let text: String = hunks[1].lines[1].parts.iter().map(|(_, text)| text.as_str()).collect();
+        let text: String = found[1].lines[1].parts.iter().map(|(_, text)| text.as_str()).collect();
         assert_eq!(text, "<U+202E>y␍");
-        assert_eq!((hunks[1].lines[0].old, hunks[1].lines[1].new), (Some(9), Some(14)));
+        assert_eq!((found[1].lines[0].old, found[1].lines[1].new), (Some(9), Some(14)));
+        let (cut, left_out) = hunks(patch, None, 3);
+        assert_eq!((cut.len(), left_out), (1, 2));
     }
 
     #[test]

@@ -29,8 +29,8 @@ struct Follower {
     snapshots: watch::Receiver<Arc<Snapshot>>,
     /// Version of the last snapshot that was sent.
     seen: Option<u64>,
-    /// The event that the client has from an earlier connection.
-    has: Option<u64>,
+    /// Id of the event that the client has from an earlier connection.
+    has: Option<String>,
 }
 
 /// Returns the id of the event that the client has from an earlier connection.
@@ -39,7 +39,7 @@ pub fn last_event(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// Returns the status now, then whenever it changes, with the tasks that are new to the client.
-pub fn status_events(snapshots: watch::Receiver<Arc<Snapshot>>, has: Option<u64>) -> Response {
+pub fn status_events(snapshots: watch::Receiver<Arc<Snapshot>>, has: Option<String>) -> Response {
     sse(unfold(Follower { snapshots, seen: None, has }, |mut follower| async move {
         let event = follower.next().await?;
         Some((event, follower))
@@ -60,10 +60,10 @@ impl Follower {
                 Event::default().event("problem").data(problem)
             }
             None => {
-                let up_to_date = is_first && self.has == Some(snapshot.seq);
+                let up_to_date = is_first && self.has == Some(snapshot.id());
                 let seen = if up_to_date { Some(snapshot.version) } else { self.seen };
                 self.seen = Some(snapshot.version);
-                Event::default().event("status").id(snapshot.seq.to_string()).data(snapshot.since(seen))
+                Event::default().event("status").id(snapshot.id()).data(snapshot.since(seen))
             }
         };
         Some(if is_first { event.retry(RECONNECT) } else { event })

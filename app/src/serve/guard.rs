@@ -1,7 +1,7 @@
-//! Lets only the person's own page in: the token in the path, Host, Origin. Sets the headers of every answer.
+//! Rejects requests without the token, or with a foreign Host or Origin. Sets the headers of every answer.
 //!
 //! Any program can connect to a port of this machine, and any web page can make a browser do so. The token keeps both out; Host
-//! and Origin keep out a page whose name was made to lead here.
+//! and Origin prevent DNS rebinding.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -4,6 +4,7 @@
 //! can vanish without a change.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,8 +28,8 @@ use crate::observe::{Data, Feed, planned, run_json};
 const MIN_INTERVAL: Duration = Duration::from_millis(250);
 /// Longest time between two looks at a run in progress. A lease that expires changes no file.
 const MAX_INTERVAL: Duration = Duration::from_secs(10);
-/// How long a status is kept that was made of the same, after a change and without one. The rest of it (requirements, Claude
-/// Code's task list) takes long to read and is not watched.
+/// Maximum age of a cached status whose inputs have not changed, after a change of files and without one. The rest of it
+/// (requirements, Claude Code's task list) takes long to read and is not watched.
 const MAX_AGE: Duration = Duration::from_secs(10);
 const MAX_IDLE_AGE: Duration = Duration::from_secs(120);
 
@@ -68,6 +69,11 @@ struct TaskText {
 }
 
 impl Snapshot {
+    /// Returns the id of its event. Not every change is in the journal, so `seq` alone is not enough.
+    pub fn id(&self) -> String {
+        format!("{}-{}", self.seq, self.version)
+    }
+
     /// Returns the status with the tasks that have changed since a version; with all of them if none is given.
     pub fn since(&self, version: Option<u64>) -> String {
         let is_new = |task: &&TaskText| version.is_none_or(|version| task.changed > version);
@@ -241,6 +247,14 @@ impl Live {
         self.now();
         let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         source.run.as_ref().map(|(feed, data)| read(feed.run(), &data.view))
+    }
+
+    /// Returns the log of a gate's run by the name of its file, and whether the run is over, by the latest look.
+    pub fn gate_log(&self, name: &str) -> Option<(PathBuf, bool)> {
+        let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, data) = source.run.as_ref()?;
+        let gate = data.gates.iter().find(|gate| gate.log.file_name().is_some_and(|file| file == name))?;
+        Some((gate.log.clone(), gate.status != "running"))
     }
 
     /// Tells whether nothing more comes of an attempt, by the latest look.

@@ -5,7 +5,7 @@
 //! journal, slots, logs ─ live: one feed for each feature ─▶ Snapshot ─▶ events ─▶ connections
 //! ```
 //!
-//! It only looks on. What a person does goes the way of the commands (`observe/action`), and only with `--allow-actions`.
+//! It only looks on. Actions call the same functions as the commands (`observe/action`), and only with `--allow-actions`.
 
 mod actions;
 mod assets;

@@ -1,5 +1,7 @@
-//! What the agent of an attempt says and does, as server-sent events: all so far, then as it comes, then the end.
+//! The output of an attempt's agent or of a gate, as server-sent events: all so far, then as it comes, then the end.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::http::StatusCode;
@@ -8,23 +10,26 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
 use mahabharatha_core::ids::TaskId;
 use mahabharatha_engine::report::logs::LogTail;
-use mahabharatha_sys::project::Place;
-use serde_json::json;
+use mahabharatha_sys::store::log_file;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::events::sse;
 use super::live::{Live, Snapshot};
 use super::shared::blocking;
-use crate::observe::{OutputLine, TAIL_BYTES, output_lines};
+use crate::observe::{TAIL_BYTES, output_lines};
 
 /// The id of the last event. A browser that connects again with it has got everything.
 const END: &str = "end";
 
-/// The attempt whose output is wanted.
-pub struct Attempt {
-    pub place: Place,
-    pub task: TaskId,
-    pub attempt: u32,
+/// What output is wanted.
+pub enum Of {
+    Attempt {
+        task: TaskId,
+        attempt: u32,
+    },
+    /// A gate's run, by the file name of its log.
+    Gate(String),
 }
 
 struct Output {
@@ -32,8 +37,8 @@ struct Output {
     looks: watch::Receiver<u64>,
     /// Keeps the feed reading.
     _status: watch::Receiver<Arc<Snapshot>>,
-    task: TaskId,
-    attempt: u32,
+    of: Of,
+    log: PathBuf,
     tail: LogTail,
     state: State,
 }
@@ -47,16 +52,15 @@ enum State {
 }
 
 /// Follows the output. May block before the first event.
-pub fn follow(live: Arc<Live>, of: Attempt, last_event: Option<&str>) -> Response {
+pub fn follow(live: Arc<Live>, of: Of, log: PathBuf, last_event: Option<&str>) -> Response {
     if last_event == Some(END) {
         // Tells the browser not to connect again.
         return StatusCode::NO_CONTENT.into_response();
     }
-    let mut tail = LogTail::new(of.place.paths.task_log(&of.task), TAIL_BYTES);
+    let mut tail = LogTail::new(log.clone(), TAIL_BYTES);
     tail.read = last_event.and_then(|id| id.parse().ok()).unwrap_or(0);
     let (looks, status) = (live.looks(), live.subscribe());
-    let (task, attempt) = (of.task, of.attempt);
-    let output = Output { live, looks, _status: status, task, attempt, tail, state: State::First };
+    let output = Output { live, looks, _status: status, of, log, tail, state: State::First };
     sse(unfold(output, |output| output.next()))
 }
 
@@ -74,23 +78,35 @@ impl Output {
             }
             self.looks.mark_unchanged();
             let is_first = self.state == State::First;
-            let (output, lines) = blocking(move || Ok(self.read_on())).await.ok()?;
+            let (output, data) = blocking(move || Ok(self.read_on())).await.ok()?;
             self = output;
             // The first event comes at once, so that the page knows that nothing was said yet.
-            if is_first || !lines.is_empty() {
+            if is_first || data["lines"] != json!([]) {
                 let event = Event::default().event("lines").id(self.tail.read.to_string());
-                return Some((event.data(json!(lines).to_string()), self));
+                return Some((event.data(data.to_string()), self));
             }
         }
     }
 
-    fn read_on(mut self) -> (Output, Vec<OutputLine>) {
-        // Asked first: if the attempt is over, what is read below is all of it.
-        let is_over = self.live.is_over(&self.task, self.attempt);
+    fn read_on(mut self) -> (Output, Value) {
+        // Asked first: if it is over, what is read below is all of it.
+        let (is_over, attempt) = match &self.of {
+            Of::Attempt { task, attempt } => (self.live.is_over(task, *attempt), Some(*attempt)),
+            Of::Gate(name) => (self.live.gate_log(name).is_none_or(|(_, is_over)| is_over), None),
+        };
+        let skips = skips(&self.log, self.tail.read);
         let records = self.tail.read_on();
-        let of_attempt = records.iter().filter(|record| record.attempt == Some(self.attempt));
-        let lines = of_attempt.flat_map(output_lines).collect();
+        // What was skipped before records of an earlier attempt belongs to that one.
+        let is_earlier = records.first().and_then(|record| record.attempt) < attempt && !records.is_empty();
+        let wanted = records.iter().filter(|record| attempt.is_none() || record.attempt == attempt);
+        let lines: Vec<_> = wanted.flat_map(output_lines).collect();
         self.state = if is_over { State::Over } else { State::Running };
-        (self, lines)
+        (self, json!({ "left_out": skips && !is_earlier, "lines": lines }))
     }
+}
+
+/// Tells whether reading the end of a log leaves out something after this many bytes.
+fn skips(log: &Path, read: u64) -> bool {
+    let length = fs::metadata(log).map_or(0, |found| found.len());
+    length.saturating_sub(TAIL_BYTES) > read || read == 0 && log_file::first_part(log).is_some_and(|first| first != log)
 }

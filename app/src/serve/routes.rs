@@ -7,7 +7,7 @@ use axum::body::to_bytes;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::from_fn_with_state;
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use mahabharatha_engine::report::logs::{LogFilter, read_logs};
 use mahabharatha_engine::session::control;
@@ -15,6 +15,7 @@ use mahabharatha_engine::specs;
 use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::{Error, Result as SysResult, io};
 use mahabharatha_sys::project::Place;
+use mahabharatha_sys::ui::clean;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -25,7 +26,7 @@ use super::guard::{Guard, guarded};
 use super::problem::Problem;
 use super::shared::{Names, Shared, Wanted, blocking};
 use super::{diff, output, task};
-use crate::observe::features;
+use crate::observe::{features, is_output};
 
 /// Where the first data goes in the page.
 const FIRST: &str = "<!--FIRST-->";
@@ -49,11 +50,15 @@ pub fn router(shared: Shared, guard: Arc<Guard>) -> Router {
         .route("/{feature}/tasks/{task}", get(task_detail))
         .route("/{feature}/tasks/{task}/output", get(task_output))
         .route("/{feature}/tasks/{task}/diff", get(task_diff))
+        .route("/{feature}/gates/{task}", get(gate_output))
+        .route("/{feature}/diff", get(level_diff))
         .route("/{feature}/log", get(log))
         .route("/{feature}/report", get(report))
         .route("/{feature}/actions", post(act));
     let page = Router::new().route("/", get(index)).route("/{file}", get(asset)).nest("/api/features", api);
+    let bare = async |Path(token): Path<String>| Redirect::permanent(&format!("/{token}/"));
     Router::new()
+        .route("/{token}", get(bare))
         .nest("/{token}/", page)
         .fallback(async || Problem::nothing_there())
         .layer(from_fn_with_state(guard, guarded))
@@ -120,7 +125,7 @@ fn graph_of_spec(place: &Place) -> SysResult<Value> {
 }
 
 async fn events(State(shared): State<Shared>, names: Names, headers: HeaderMap) -> Answer {
-    let has = last_event(&headers).and_then(|id| id.parse().ok());
+    let has = last_event(&headers).map(str::to_string);
     let snapshots = blocking(move || Ok(shared.live(&names.feature)?.1.subscribe())).await?;
     Ok(status_events(snapshots, has))
 }
@@ -128,8 +133,14 @@ async fn events(State(shared): State<Shared>, names: Names, headers: HeaderMap) 
 async fn task_detail(State(shared): State<Shared>, names: Names, wanted: Wanted) -> Answer {
     let detail = blocking(move || {
         let (place, live) = shared.live(&names.feature)?;
+        if live.with_run(|_, _| ()).is_none() {
+            let unknown =
+                || Problem::new(StatusCode::NOT_FOUND, "unknown_task", format!("there is no task {}", names.item()));
+            return task::planned(&place, names.item())?.ok_or_else(unknown);
+        }
         let id = names.task_in(&live)?;
-        let detail = live.with_run(|run, view| task::read(&place, run, view, &id, wanted.attempt));
+        let attempt = names.attempt_in(&live, &id, wanted.attempt)?;
+        let detail = live.with_run(|run, view| task::read(&place, run, view, &id, attempt));
         detail.flatten().ok_or_else(Problem::nothing_there)
     })
     .await?;
@@ -140,10 +151,19 @@ async fn task_output(State(shared): State<Shared>, names: Names, wanted: Wanted,
     blocking(move || {
         let (place, live) = shared.live(&names.feature)?;
         let task = names.task_in(&live)?;
-        let latest = live.with_run(|run, _| run.task(&task).map_or(0, |state| state.attempts.len() as u32));
-        let attempt = wanted.attempt.or(latest).unwrap_or(0);
-        let of = output::Attempt { place, task, attempt };
-        Ok(output::follow(live, of, last_event(&headers)))
+        let attempt = names.attempt_in(&live, &task, wanted.attempt)?;
+        let log = place.paths.task_log(&task);
+        Ok(output::follow(live, output::Of::Attempt { task, attempt }, log, last_event(&headers)))
+    })
+    .await
+}
+
+async fn gate_output(State(shared): State<Shared>, names: Names, headers: HeaderMap) -> Answer {
+    blocking(move || {
+        let (_, live) = shared.live(&names.feature)?;
+        live.now();
+        let (log, _) = live.gate_log(names.item()).ok_or_else(Problem::nothing_there)?;
+        Ok(output::follow(live, output::Of::Gate(names.item().to_string()), log, last_event(&headers)))
     })
     .await
 }
@@ -154,7 +174,19 @@ async fn task_diff(State(shared): State<Shared>, names: Names, wanted: Wanted) -
         let task = names.task_in(&live)?;
         // Read again, so that git's time does not hold up the others.
         let run = control::read_run(&place)?;
-        Ok(diff::read(&place, &run, &task, wanted.attempt, wanted.file.as_deref())?)
+        Ok(diff::of_task(&place, &run, &task, wanted.attempt, wanted.file.as_deref())?)
+    })
+    .await?;
+    Ok(json_text(diff))
+}
+
+async fn level_diff(State(shared): State<Shared>, names: Names, wanted: Wanted) -> Answer {
+    let diff = blocking(move || {
+        let level =
+            wanted.level.ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, "bad_request", "level is missing"))?;
+        let place = shared.place(&names.feature)?;
+        let run = control::read_run(&place)?;
+        Ok(diff::of_level(&place, &run, level, wanted.file.as_deref())?)
     })
     .await?;
     Ok(json_text(diff))
@@ -169,8 +201,15 @@ async fn log(State(shared): State<Shared>, names: Names, wanted: Wanted) -> Answ
         let dir = place.paths.logs();
         let filter = LogFilter { task: wanted.task, gate: wanted.gate, ..LogFilter::default() };
         let mut lines = read_logs(&dir, &filter).map_err(io("read", &dir))?.records;
+        if wanted.output == Some(false) {
+            lines.retain(|line| !is_output(line));
+        }
         let left_out = lines.len().saturating_sub(MAX_LOG_LINES);
-        Ok(json!({ "left_out": left_out, "lines": lines.split_off(left_out) }))
+        lines.drain(..left_out);
+        for line in &mut lines {
+            line.message = clean(&line.message);
+        }
+        Ok(json!({ "left_out": left_out, "lines": lines }))
     })
     .await?;
     Ok(json_text(log))

@@ -90,6 +90,28 @@ impl Names {
         };
         live.with_run(|run, _| find(run)).ok_or_else(no_run)?
     }
+
+    /// Returns the attempt that is wanted, else the latest one of the task; an error if there is no such attempt. May block.
+    pub fn attempt_in(&self, live: &Live, task: &TaskId, wanted: Option<u32>) -> Result<u32, Problem> {
+        let known = live.with_run(|run, _| {
+            let attempts = run.task(task).map_or(&[][..], |state| &state.attempts);
+            attempts.iter().map(|record| record.attempt.0).collect::<Vec<_>>()
+        });
+        let known = known.unwrap_or_default();
+        match wanted {
+            None => Ok(known.last().copied().unwrap_or(0)),
+            Some(number) if known.contains(&number) => Ok(number),
+            Some(number) => {
+                let message = format!("{task} has no attempt {number}");
+                Err(Problem::new(StatusCode::NOT_FOUND, "unknown", message))
+            }
+        }
+    }
+
+    /// Returns the name of the task, or of the gate's log.
+    pub fn item(&self) -> &str {
+        &self.task
+    }
 }
 
 /// What the query of an address asks for.
@@ -99,6 +121,9 @@ pub struct Wanted {
     pub file: Option<String>,
     pub task: Option<String>,
     pub gate: Option<String>,
+    pub level: Option<u32>,
+    /// Whether a task's log has its output too.
+    pub output: Option<bool>,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Names {

@@ -4,22 +4,35 @@ use mahabharatha_core::ids::{Attempt, TaskId};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::view::RunView;
 use mahabharatha_engine::report::logs::{LogRecord, last_records};
+use mahabharatha_engine::specs;
 use mahabharatha_engine::worker::PROMPT;
 use mahabharatha_sys::bounded;
+use mahabharatha_sys::error::Result;
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::clean;
 use serde_json::{Value, json};
 
-use crate::observe::TAIL_BYTES;
+use crate::observe::{self, TAIL_BYTES};
 
 /// Longest prompt that is shown.
 const MAX_PROMPT_BYTES: u64 = 1 << 20;
 
+/// Returns a task of a design that has not run; none if there is no such task.
+pub fn planned(place: &Place, task: &str) -> Result<Option<Value>> {
+    let view = observe::planned(place)?.view;
+    let Some(shown) = view.tasks.iter().find(|known| known.id.as_str() == task) else { return Ok(None) };
+    let graph =
+        specs::read_graph(&place.paths, &specs::start_tree(&place.project.git(), &place.project.head_commit()?)?)?;
+    let spec = graph.tasks.iter().find(|spec| spec.id.as_str() == task);
+    Ok(Some(
+        json!({ "task": shown, "spec": spec, "attempt": 0, "prompt": null, "verification": null, "decisions": [], "commands": [] }),
+    ))
+}
+
 /// Returns the task; none if the run does not have it.
-pub fn read(place: &Place, run: &Run, view: &RunView, task: &TaskId, attempt: Option<u32>) -> Option<Value> {
+pub fn read(place: &Place, run: &Run, view: &RunView, task: &TaskId, attempt: u32) -> Option<Value> {
     let shown = view.tasks.iter().find(|known| known.id == *task)?;
     let spec = &run.graph().task(task)?.spec;
-    let attempt = attempt.unwrap_or(shown.attempt);
     let prompt = place.paths.job(task, Attempt(attempt)).join(PROMPT);
     let decisions = view.decisions.iter().filter(|decision| decision.task == *task).map(|decision| &decision.text);
     let blockers = view.blockers.iter().filter(|blocker| blocker.task.as_ref() == Some(task));

@@ -60,6 +60,8 @@ fn strangers_are_told_nothing() {
         }
     }
     assert_eq!(page.get("").status, 200);
+    let bare = page.request("GET", &format!("/{}", page.token), &[("Host", &host)], "");
+    assert_eq!((bare.status, bare.header("location")), (308, Some(page.path("").as_str())));
 }
 
 #[test]
@@ -205,7 +207,18 @@ fn it_tells_what_the_commands_tell() {
     assert_eq!(lines, json!(printed));
     assert_eq!(page.json("api/features/x/report")["text"], repo.read(".gsd/specs/x/COMPLETION.md"));
     assert_eq!(page.json("api/features/planned/report")["text"], Value::Null);
-    assert_eq!(page.get("api/features/planned/tasks/P-1").json()["code"], "no_run");
+    let planned = page.json("api/features/planned/tasks/P-1");
+    assert_eq!((&planned["task"]["status"], &planned["spec"]["id"]), (&json!("pending"), &json!("P-1")));
+    assert_eq!(page.get("api/features/planned/tasks/P-2").json()["code"], "unknown_task");
+    assert_eq!(page.get("api/features/planned/tasks/P-1/diff").json()["code"], "no_run");
+    for rest in ["", "/diff", "/output"] {
+        let answer = page.get(&format!("api/features/x/tasks/A-1{rest}?attempt=99"));
+        assert_eq!((answer.status, &answer.json()["message"]), (404, &json!("A-1 has no attempt 99")), "{rest}");
+    }
+    let level = page.json("api/features/x/diff?level=1");
+    assert_eq!((&level["source"], &level["files"][0]["path"]), (&json!("level"), &json!("src/a.rs")));
+    assert_eq!(level["files"][0]["owned"], true);
+    assert_eq!(page.get("api/features/x/diff?level=9").status, 404);
 }
 
 #[test]
@@ -214,7 +227,8 @@ fn a_diff_has_classes_and_says_what_is_owned() {
     repo.write("src/a.rs", "fn a() { one() }\n");
     repo.write("long.txt", &"line\n".repeat(10));
     repo.commit("code");
-    let script = "echo 'fn a() { two() }' > src/a.rs; echo x > stray; seq 3000 > long.txt; printf '\\0\\1' > raw";
+    let script = "echo 'fn a() { two() }' > src/a.rs; echo x > stray; seq 3000 > long.txt; printf '\\0\\1' > raw; \
+                  seq 7000 > huge.txt; seq 3000 > \"$(printf 'odd\\033\\342\\200\\256name')\"; printf '%05000d' 7 > wide.txt";
     let owned = json!({ "create": ["raw"], "modify": ["src/a.rs", "long.txt"], "read": [] });
     let asks = format!("{script}; echo 'which?'; exit 3");
     repo.config("agent: command\nretry: { max_attempts: 1 }\n");
@@ -236,6 +250,66 @@ fn a_diff_has_classes_and_says_what_is_owned() {
     let one = page.json("api/features/x/tasks/A-1/diff?attempt=1&file=long.txt");
     assert_eq!((one["files"].as_array().unwrap().len(), &one["files"][0]["folded"]), (1, &json!(false)));
     assert!(one["files"][0]["hunks"][0]["lines"].as_array().unwrap().len() > 3_000);
+    assert_eq!(one["files"][0]["left_out"], 0);
+    // Nothing is cut without a mark.
+    let wide = file("wide.txt")["hunks"][0]["lines"][0]["parts"].as_array().unwrap().last().unwrap();
+    assert_eq!(wide, &json!(["cut", "… 3000 more characters"]));
+    let huge = &page.json("api/features/x/tasks/A-1/diff?attempt=1&file=huge.txt")["files"][0];
+    assert_eq!(huge["left_out"], 2_000);
+    assert_eq!(huge["hunks"][0]["lines"].as_array().unwrap().len(), 5_000);
+    // A file can be asked for by the name that the answer has.
+    let odd = diff["files"].as_array().unwrap().iter().find(|file| file["path"].as_str().unwrap().starts_with("odd"));
+    let path = odd.unwrap()["path"].as_str().unwrap();
+    assert!(path.contains("<U+202E>"), "{path}");
+    let encoded: String = path.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let named = page.json(&format!("api/features/x/tasks/A-1/diff?attempt=1&file={encoded}"));
+    assert_eq!((&named["files"][0]["path"], &named["files"][0]["folded"]), (&json!(path), &json!(false)));
+}
+
+#[test]
+fn what_is_left_out_of_output_and_log_is_said() {
+    let repo = Repo::new();
+    let script = "seq -f '%06g of many lines' 6000; printf '\\033[31mred\\033[0m\\n'; echo A-1 > a1";
+    repo.graph("x", &[doing("A-1", 1, "a1", script), doing("B-1", 1, "b1", "echo few; echo B-1 > b1")]);
+    repo.run(&["run"]).code(0);
+    let page = Page::start(&repo, &[]);
+    let first = |task: &str| page.events(&format!("api/features/x/tasks/{task}/output"), None).next().unwrap().json();
+    let (many, few) = (first("A-1"), first("B-1"));
+    assert_eq!((&many["left_out"], &few["left_out"]), (&json!(true), &json!(false)));
+    let texts = |lines: &Value, field: &str| -> Vec<String> {
+        lines.as_array().unwrap().iter().map(|line| line[field].as_str().unwrap_or_default().to_string()).collect()
+    };
+    assert!(!texts(&many["lines"], "text").contains(&"000001 of many lines".to_string()));
+    assert!(texts(&many["lines"], "text").contains(&"red".to_string()));
+    let log = page.json("api/features/x/log?task=A-1");
+    assert!(log["left_out"].as_u64().unwrap() > 900, "{}", log["left_out"]);
+    assert!(
+        texts(&log["lines"], "message").contains(&"red".to_string()),
+        "control characters are removed as in the output"
+    );
+    let events = page.json("api/features/x/log?task=A-1&output=false");
+    assert_eq!(events["left_out"], 0);
+    let names = texts(&events["lines"], "event");
+    assert!(names.contains(&"agent_started".to_string()) && !names.contains(&"output".to_string()), "{names:?}");
+}
+
+#[test]
+fn the_log_of_a_gate_can_be_read() {
+    let repo = Repo::new();
+    repo.config("quality_gates: [{ name: test, command: 'echo all is well' }]\n");
+    repo.commit("config");
+    repo.graph("x", &[simple("A-1", 1, "a1")]);
+    repo.run(&["run"]).code(0);
+    let page = Page::start(&repo, &[]);
+    let status = page.json("api/features/x/status");
+    let gate = status["gates"].as_array().unwrap().iter().find(|gate| gate["at"] == "1").unwrap();
+    let name = gate["log"].as_str().unwrap().rsplit('/').next().unwrap();
+    let events: Vec<_> = page.events(&format!("api/features/x/gates/{name}"), None).collect();
+    assert_eq!(events.iter().map(|event| event.event.as_str()).collect::<Vec<_>>(), ["lines", "end"]);
+    assert!(events[0].data.contains("all is well") && events[0].data.contains("$ echo all is well"), "{events:?}");
+    for wrong in ["none", "..", "..%2f..%2fstate", "%2fetc%2fpasswd"] {
+        assert_eq!(page.get(&format!("api/features/x/gates/{wrong}")).status, 404, "{wrong}");
+    }
 }
 
 #[test]
@@ -246,8 +320,15 @@ fn a_run_is_followed_live_and_a_lost_connection_catches_up() {
     // Before the run there is a plan.
     let mut events = page.events("api/features/x/events", None);
     let first = events.next().unwrap();
-    assert_eq!((first.event.as_str(), first.id.as_str()), ("status", "0"));
+    assert_eq!((first.event.as_str(), first.id.as_str()), ("status", "0-1"));
     assert_eq!((&first.json()["status"], first.json()["tasks"].as_array().unwrap().len()), (&json!("designed"), 3));
+    // The design changes without an event in the journal while the connection is lost.
+    drop(events);
+    let tasks = [held("A-1", 1, "a1"), held("A-2", 1, "a2"), simple("B-1", 2, "b1")];
+    repo.graph("x", &tasks.map(|task| with(task, json!({ "title": "New title" }))));
+    let mut events = page.events("api/features/x/events", Some(&first.id));
+    let changed = events.next().unwrap();
+    assert_eq!(changed.json()["tasks"][0]["title"], "New title", "{changed:?}");
     let run = repo.run_until_up(&["A-1", "A-2"]);
     let is = |event: &Value, task: &str, status: &str| {
         event["tasks"].as_array().unwrap().iter().any(|known| known["id"] == task && known["status"] == status)
@@ -265,11 +346,12 @@ fn a_run_is_followed_live_and_a_lost_connection_catches_up() {
     let is_end = |event: &Value| event["status"] == "completed";
     let end = if is_end(&missed.json()) { missed } else { again.find(|event| is_end(&event.json())).unwrap() };
     run.wait().code(0);
-    let seq = page.json("api/features/x/status")["seq"].to_string();
-    let mut current = page.events("api/features/x/events", Some(&seq));
+    let latest = page.events("api/features/x/events", None).next().unwrap();
+    let mut current = page.events("api/features/x/events", Some(&latest.id));
     let nothing = current.next().unwrap();
-    assert_eq!((&nothing.json()["tasks"], &nothing.id), (&json!([]), &seq));
-    assert!(end.id.parse::<u64>().unwrap() <= seq.parse().unwrap());
+    assert_eq!((&nothing.json()["tasks"], &nothing.id), (&json!([]), &latest.id));
+    let seq = |id: &str| id.split_once('-').unwrap().0.parse::<u64>().unwrap();
+    assert!(seq(&end.id) <= seq(&latest.id));
 }
 
 #[test]
@@ -280,7 +362,7 @@ fn the_output_of_an_agent_comes_as_it_is_said() {
     let page = Page::start(&repo, &[]);
     let run = repo.run_until_up(&["A-1"]);
     let mut output = page.events("api/features/x/tasks/A-1/output", None);
-    let lines = |event: &crate::page::Event| event.json().as_array().unwrap().clone();
+    let lines = |event: &crate::page::Event| event.json()["lines"].as_array().unwrap().clone();
     let mut said = Vec::new();
     let mut until = |text: &str| {
         while !said.iter().any(|line: &Value| line["text"] == text) {
@@ -392,15 +474,23 @@ fn it_says_what_keeps_it_from_starting_and_works_without_features() {
 }
 
 #[test]
-fn the_browser_is_started_without_a_shell() {
+fn the_browser_is_started_without_a_shell_and_its_arguments_have_no_token() {
     let repo = Repo::new();
-    repo.program("browser", "printf '%s' \"$1\" > \"$HOME/opened.tmp\"; mv \"$HOME/opened.tmp\" \"$HOME/opened\"");
+    let script = "{ tr '\\0' '\\n' < /proc/$$/cmdline; echo; env; stat -c '%a' \"$1\" \"$(dirname \"$1\")\"; } > \"$HOME/opened.tmp\"; \
+                  cp \"$1\" \"$HOME/page\"; printf '%s' \"$1\" > \"$HOME/file\"; mv \"$HOME/opened.tmp\" \"$HOME/opened\"";
+    repo.program("browser", script);
     let browser = repo.join("browser").display().to_string();
     let repo = repo.with_env("BROWSER", &browser);
     let page = Page::start(&repo, &["--open"]);
     let opened = repo.home().join("opened");
     repo.wait_until("the browser", || opened.exists());
+    let seen = fs::read_to_string(opened).unwrap();
+    assert!(!seen.contains(&page.token), "{seen}");
+    assert!(seen.ends_with("600\n700\n"), "{seen}");
     let url = format!("http://{}/{}/", page.host(), page.token);
-    assert_eq!(fs::read_to_string(opened).unwrap(), url);
+    let file = fs::read_to_string(repo.home().join("page")).unwrap();
+    assert!(file.contains(&format!("content=\"0; url={url}\"")), "{file}");
+    let path = fs::read_to_string(repo.home().join("file")).unwrap();
     assert_eq!(page.end_by("TERM"), Some(130));
+    assert!(!std::path::Path::new(&path).exists(), "{path}");
 }

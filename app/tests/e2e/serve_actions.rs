@@ -27,7 +27,7 @@ fn all(tree: &str) -> [Value; 5] {
     [
         json!({ "action": "retry", "task": "A-1", "note": "use sqlite" }),
         json!({ "action": "skip", "task": "A-1" }),
-        json!({ "action": "grant", "task": "A-2", "path": "types.rs" }),
+        json!({ "action": "grant", "task": "A-2", "paths": ["types.rs"] }),
         json!({ "action": "approve", "tree": tree }),
         json!({ "action": "stop" }),
     ]
@@ -103,6 +103,8 @@ fn a_run_is_stopped_and_its_work_is_kept() {
     assert_eq!(answer.json()["said"], "stopped; its work is kept", "{}", answer.body);
     run.wait().code(130);
     assert_eq!(page.json("api/features/x/status")["status"], "paused");
+    let again = page.act("x", &json!({ "action": "stop" }));
+    assert_eq!(again.json()["said"], "nothing runs for x", "{}", again.body);
 }
 
 #[test]
@@ -138,9 +140,9 @@ fn what_is_no_action_is_refused() {
         ("..%2fx", json!({ "action": "stop" }), 404),
         ("x", json!({ "action": "retry", "task": "A-9" }), 404),
         ("x", json!({ "action": "retry", "task": "../A-1" }), 404),
-        ("x", json!({ "action": "grant", "task": "A-1", "path": "../outside" }), 409),
-        ("x", json!({ "action": "grant", "task": "A-1", "path": ".git/config" }), 409),
-        ("x", json!({ "action": "grant", "task": "A-1", "path": "" }), 409),
+        ("x", json!({ "action": "grant", "task": "A-1", "paths": ["../outside"] }), 409),
+        ("x", json!({ "action": "grant", "task": "A-1", "paths": [".git/config"] }), 409),
+        ("x", json!({ "action": "grant", "task": "A-1", "paths": [""] }), 409),
         ("x", json!({ "action": "retry", "task": "A-1", "note": "x".repeat(20_000) }), 409),
     ] {
         let answer = page.act(feature, &action);

@@ -80,6 +80,7 @@ fn run_until_asked(repo: &Repo) -> Background {
 fn every_view_shows_the_run_and_is_accessible() {
     let Some(tools) = tools() else { return };
     let repo = asking();
+    repo.write(".gsd/specs/broken/task-graph.json", "{");
     let run = run_until_asked(&repo);
     let page = Page::start(&repo, &[]);
     look(&tools, &repo, "details", &page);
@@ -98,6 +99,19 @@ fn the_page_follows_a_run_to_its_report() {
     repo.graph("x", &[doing("A-1", 1, "a1", &talks("A-1", "a1")), doing("B-1", 2, "b1", &talks("B-1", "b1"))]);
     let run = repo.run_until_up(&["A-1"]);
     look(&tools, &repo, "live", &Page::start(&repo, &[]));
+    run.wait().code(0);
+}
+
+#[test]
+fn gates_have_logs_and_a_task_that_fixes_one_is_running() {
+    let Some(tools) = tools() else { return };
+    let repo = Repo::new();
+    repo.config("quality_gates: [{ name: lint, command: 'echo linted; ! grep -Hn BAD a1' }]\n");
+    repo.commit("config");
+    let fix = format!("test $MAHABHARATHA_ATTEMPT = 1 && echo BAD > a1 || {{ {}; echo good > a1; }}", wait("A-1"));
+    repo.graph("x", &[doing("A-1", 1, "a1", &fix), simple("B-1", 1, "b1")]);
+    let run = repo.run_until_up(&["A-1"]);
+    look(&tools, &repo, "gates", &Page::start(&repo, &[]));
     run.wait().code(0);
 }
 
@@ -158,7 +172,7 @@ fn nothing_in_the_data_runs() {
     let image = "<img src=x onerror=pwned=1>";
     let file = "<svg onload=pwned=1>.html";
     let asks = format!(
-        "printf '%s\\n' '{script}' '{image}' '\u{202e}{image}' \"javascript:pwned=1\" > '{file}'; echo '<svg onload=pwned=1>'; \
+        "seq 2500; seq 3000 > \"$(printf 'odd\\342\\200\\256name')\"; printf '%s\\n' '{script}' '{image}' '\u{202e}{image}' \"javascript:pwned=1\" > '{file}'; echo '<svg onload=pwned=1>'; \
          echo '[x](javascript:pwned=1) {script} {image} `{image}` **{image}** ${{pwned=1}}'; exit 3"
     );
     let hostile = json!({ "title": format!("{image} {script}"), "acceptance_criteria": [script, image],
@@ -198,7 +212,7 @@ fn a_thousand_tasks_are_few_elements() {
     let repo = Repo::new();
     let one = |n: u32| {
         let needs = if n >= 250 { vec![format!("T-{}", n - 250)] } else { Vec::new() };
-        let fields = json!({ "title": format!("Task {n}"), "dependencies": needs });
+        let fields = json!({ "title": format!("Task {n}"), "description": format!("Text {n}"), "dependencies": needs });
         with(simple(&format!("T-{n}"), n / 250 + 1, &format!("f{n}")), fields)
     };
     repo.graph("x", &(0..1_000).map(one).collect::<Vec<_>>());

@@ -1,8 +1,8 @@
 // What a person can do: copy a command, act on the run if the server allows it, read the keys.
 
 import { $, api, get, h, say } from "./dom.js";
-import { quote } from "./words.js";
-import { command } from "./parts.js";
+import { problemsOf, withNote } from "./words.js";
+import { command, noteKey } from "./parts.js";
 
 let hiding;
 export function toast(text, isBad) {
@@ -27,23 +27,26 @@ async function post(feature, body) {
 
 /** Does what a button says, after a question where it cannot be undone. */
 export async function act(button, state) {
-  const { act: action, task, path, tree, noteOf } = button.dataset, { feature } = state.run, note = (state.notes.get(noteOf) || "").trim();
+  const { act: action, task, tree, noteOf } = button.dataset, { run } = state, { feature } = run, note = (state.notes.get(noteOf) || "").trim();
   if (action === "retry") {
-    if (state.run.byId.get(task)?.question && !note) {
+    if (run.byId.get(task)?.question && !note) {
       toast("Write an answer first: it goes into the next attempt’s prompt.", true);
       return $(`[data-note="${CSS.escape(noteOf)}"]`)?.focus();
     }
     if (await post(feature, { action, task, ...(note ? { note } : {}) })) state.notes.delete(noteOf);
     return;
   }
+  const problem = problemsOf(run).find((one) => noteKey(run, one) === noteOf);
+  const paths = (run.byId.get(task)?.needs || []).map((need) => need.path), reason = note || "skipped on the page";
   const ASK = {
-    skip: [`Skip ${task}?`, "The run goes on without it, and without the tasks that need it.", `mahabharatha skip -f ${feature} ${task} --reason ${quote(note)}`, { action, task, reason: note }],
-    grant: [`Grant ${path} to ${task}?`, "The next attempt may change this file.", `mahabharatha task grant -f ${feature} ${task} -- '${String(path).replace(/'/g, "'\\''")}'`, { action, task, path }],
-    approve: ["Approve this level?", "It is merged as it is staged now.", `mahabharatha merge --approve=${tree} -f ${feature}`, { action, tree }],
-    stop: [`Stop ${feature}?`, "Agents end, and their work is kept. `mahabharatha run` goes on from there.", `mahabharatha stop ${feature}`, { action }],
+    skip: ["skip", `Skip ${task}?`, "The run goes on without it, and without the tasks that need it.", { task, reason }],
+    grant: ["task grant", `Grant ${paths.join(", ")} to ${task}?`, "The next attempt may change it.", { task, paths }],
+    approve: ["merge", `Merge ${problem?.what} (tree ${String(tree).slice(0, 10)}) into ${run.landing_branch?.replace("refs/heads/", "")}?`, "It is merged as it is staged now.", { tree }],
+    stop: ["stop", `Stop ${feature}?`, "Agents end, and their work is kept. `mahabharatha run` goes on from there.", {}],
   };
-  const [question, text, shown, body] = ASK[action];
-  ask(question, [h("p", text), command(shown)], question.split(" ")[0], () => post(feature, body));
+  const [verb, question, text, body] = ASK[action];
+  const shown = problem?.commands.find((one) => one.startsWith(`mahabharatha ${verb} `)) || `mahabharatha ${verb} ${feature}`;
+  ask(question, [h("p", text), command(withNote(shown, reason))], question.split(" ")[0], () => post(feature, { action, ...body }));
 }
 
 function ask(question, parts, label, yes) {
@@ -54,7 +57,7 @@ function ask(question, parts, label, yes) {
   dialog.showModal();
 }
 
-const KEYS = [["1 2 3 4", "graph, timeline, tasks, report; in a task: overview, output, diff, log"], ["j k", "next, previous task"], ["Enter", "open"], ["Esc", "back"], ["/", "filter"], ["n", "next that needs you"], ["[ ]", "previous, next attempt"], ["+ − 0", "zoom, fit"], ["r", "answer"], ["y", "copy the command"], ["?", "this help"]];
+const KEYS = [["1 2 3 4", "graph, timeline, tasks, report; in a task: overview, output, diff, log"], ["j k", "next, previous task"], ["Enter", "open"], ["Esc", "clear the filter, back"], ["/", "filter"], ["n", "next that needs you"], ["[ ]", "previous, next attempt"], ["+ − 0", "zoom, fit"], ["r", "answer"], ["y", "copy the command"], ["?", "this help"]];
 export const help = () => ask("Keys", [h("dl", KEYS.map(([key, text]) => [h("dt", h("kbd", key)), h("dd", text)]))]);
 
 export async function copy(button) {

@@ -1,7 +1,7 @@
 // The page of a project: routes, live updates, actions and keys. The views are in the modules beside it.
 
 import { $, $$, api, get, h, morph, say } from "./dom.js";
-import { clocks, dur, home, indexed, isDriven, isPartial, kindOf, link, problemsOf, taskLink, totalOf } from "./words.js";
+import { ROWS, TABS, clocks, dur, gateFile, home, indexed, isDriven, isPartial, kindOf, link, problemsOf, taskLink, totalOf } from "./words.js";
 import { header, needs, nowPanel, problem, rail, ticking } from "./parts.js";
 
 /** Loads a module when it is needed: the first paint needs none of them. Returns nothing until it is there. */
@@ -16,9 +16,8 @@ function module(name) {
 const using = (name, use) => import(`./${name}.js`).then(use);
 
 const VIEWS = ["graph", "timeline", "tasks", "report"];
-const TABS = ["overview", "output", "diff", "log"];
-/** Rows of a table before the rest is asked for. */
-const ROWS = 120;
+/** Milliseconds between two looks at the list of features while it is shown. */
+const LIST_INTERVAL = 3000;
 const first = JSON.parse($("#first")?.textContent || "{}");
 const state = {
   features: listOf(first.features), run: null, actions: first.actions === true, notes: new Map(), queries: new Map(),
@@ -44,6 +43,7 @@ function readRoute() {
   if (!feature) return {};
   const attempt = Number(new URLSearchParams(query).get("attempt")) || 0;
   if (kind === "task") return { feature, task, tab: TABS.includes(tab) ? tab : "overview", attempt };
+  if (kind === "level" || kind === "gate") return { feature, [kind]: task };
   return { feature, view: VIEWS.includes(kind) ? kind : "graph" };
 }
 
@@ -53,7 +53,7 @@ async function navigate(isFirst) {
   state.limit = ROWS;
   state.order = null;
   if (route.task) lastTask = route.task;
-  else lastView = location.hash;
+  if (route.view || !route.feature) lastView = route.view ? location.hash : "";
   if (route.feature !== state.run?.feature) await openFeature();
   load();
   render();
@@ -150,8 +150,8 @@ function announce(before, after) {
 /** Loads what the route shows beyond the status. */
 function load(again) {
   const { run } = state;
-  const url = !run ? "" : route.view === "report" ? `${api("features", run.feature)}/report` : !route.task || route.tab === "output" || !run.byId.has(route.task) ? ""
-    : route.tab === "log" ? `${api("features", run.feature)}/log?task=${encodeURIComponent(route.task)}`
+  const url = !run ? "" : route.level ? `${api("features", run.feature)}/diff?level=${encodeURIComponent(route.level)}` : route.view === "report" ? `${api("features", run.feature)}/report` : !route.task || route.tab === "output" || !run.byId.has(route.task) ? ""
+    : route.tab === "log" ? `${api("features", run.feature)}/log?output=false&task=${encodeURIComponent(route.task)}`
     : `${api("features", run.feature, "tasks", route.task)}${route.tab === "diff" ? "/diff" : ""}${route.attempt ? `?attempt=${route.attempt}` : ""}`;
   if (url === state.wanted && !again) return;
   if (url !== state.wanted) state.loaded = null;
@@ -197,11 +197,18 @@ function content() {
     if (!task) return [h("div.card", problem({ message: `There is no task ${route.task} in ${run.feature}.` }), h("p.sec", h("a.under", { href: link(run.feature, "tasks") }, "All tasks")))];
     return [module("task")?.taskPage(state, task, route.tab, route.attempt) || wait()];
   }
+  const views = h("nav.tabs", { "aria-label": "View" }, VIEWS.map((name) => h("a", { href: link(run.feature, name === "graph" ? "" : name), "aria-current": name === route.view ? "page" : false }, name[0].toUpperCase() + name.slice(1))));
+  if (route.level) return [h("div.bar", views), module("task")?.levelPage(state, route.level) || wait()];
+  if (route.gate) {
+    const gate = run.gates.find((one) => gateFile(one) === route.gate);
+    if (!gate) return [h("div.card", problem({ message: "There is no log of this run of a gate.", hint: "Logs are removed after logs.keep_days." }))];
+    return [h("div.bar", views), module("task")?.gatePage(run, gate) || wait()];
+  }
   const query = state.queries.get(run.feature) || "", panel = isPartial(run) ? "" : nowPanel(run);
   const wide = totalOf(run) > 60 || route.view === "timeline" || route.view === "report" || !panel;
   return [
     h("h1.vh", run.feature), needs(state), rail(run),
-    h("div.bar", h("nav.tabs", { "aria-label": "View" }, VIEWS.map((name) => h("a", { href: link(run.feature, name === "graph" ? "" : name), "aria-current": name === route.view ? "page" : false }, name[0].toUpperCase() + name.slice(1)))),
+    h("div.bar", views,
       route.view === "report" ? "" : h("input.find", { id: "find", "data-key": "find", type: "search", placeholder: "Filter tasks  /", "aria-label": "Filter tasks", value: query })),
     h("div.split", { class: wide ? "wide" : "" }, h("div", body(run, query)), panel),
   ];
@@ -209,7 +216,7 @@ function content() {
 
 function body(run, query) {
   if (isPartial(run)) return wait();
-  if (!run.tasks.length) return h("p.card.sec.mu", run.status === "invalid" ? "Its task graph cannot be read: mahabharatha validate says why." : "There is no task graph yet.");
+  if (!run.tasks.length) return h("p.card.sec.mu", run.problems?.some((one) => one.kind === "design") ? "The task graph has problems: see above." : "There is no task graph yet.");
   const tables = ["report", "tasks"].includes(route.view) && module("tables");
   if (route.view === "report") return state.loaded?.error ? h("div.card", problem(state.loaded.error)) : tables ? tables.report(run, state.loaded?.text) : wait();
   if (route.view === "tasks") {
@@ -237,9 +244,8 @@ function mount() {
   if (key !== stage.key) {
     closeStage();
     if (!key) return;
-    const task = run.byId.get(route.task), shown = task?.attempts.find((one) => one.attempt === route.attempt) || task?.attempts.at(-1);
     if (key === kept.key) stage = kept;
-    else stage = { key, view: task ? modules.task.output(`${api("features", run.feature, "tasks", task.id)}/output${shown ? `?attempt=${shown.attempt}` : ""}`, shown) : modules[route.view][route.view](run) };
+    else stage = { key, view: route.view ? modules[route.view][route.view](run) : modules.task.outputOf(run, route) };
     if (route.view === "graph") kept = stage;
   }
   if (!stage.view) return;
@@ -276,19 +282,14 @@ addEventListener("click", (event) => {
   else if (dataset.zoom) stage.view?.zoom?.(Number(dataset.zoom));
   else if ("more" in dataset) ((state.limit += ROWS), render());
   else if ("reload" in dataset) load(true);
-  else if (dataset.unfold) unfold(dataset.unfold);
+  else if (dataset.unfold) using("task", ({ unfold }) => unfold(state, Number(dataset.unfold)).then(render, ({ message }) => using("actions", ({ toast }) => toast(message, true))));
 });
 
-async function unfold(path) {
-  const files = state.loaded.files, index = files.findIndex((file) => file.path === path);
-  let file = files[index];
-  if (file.folded) {
-    const answer = await get(`${state.wanted}${state.wanted.includes("?") ? "&" : "?"}file=${encodeURIComponent(path)}`).catch((error) => using("actions", ({ toast }) => toast(error.message, true)));
-    file = answer?.files?.[0];
-  }
-  if (!file) return;
-  files[index] = { ...file, folded: false, open: true };
-  render();
+function filter(text) {
+  state.queries.set(state.run.feature, text);
+  state.limit = ROWS;
+  if ($("#find")) $("#find").value = text;
+  draw();
 }
 
 addEventListener("input", ({ target }) => {
@@ -296,9 +297,7 @@ addEventListener("input", ({ target }) => {
     state.notes.set(target.dataset.note, target.value);
     draw();
   } else if (target.id === "find") {
-    state.queries.set(state.run.feature, target.value);
-    state.limit = ROWS;
-    draw();
+    filter(target.value);
   }
 });
 addEventListener("change", ({ target }) => {
@@ -309,14 +308,16 @@ addEventListener("keydown", (event) => {
   const { target, key } = event, { run } = state;
   if (event.metaKey || event.ctrlKey || event.altKey || $("#dialog").open) return;
   if (/INPUT|TEXTAREA|SELECT/.test(target.tagName)) {
-    // A browser would empty the filter.
-    if (key === "Escape") (event.preventDefault(), target.blur());
+    const isFind = target.id === "find";
+    if (key === "Escape" && isFind && target.value) (event.preventDefault(), filter(""));
+    else if (key === "Escape" || (key === "Enter" && isFind)) target.blur();
     return;
   }
   const go = (href) => (location.hash = href), { task, tab } = route;
   if (key === "?") using("actions", ({ help }) => help());
   else if (key === "j" || key === "k") step(key === "j" ? 1 : -1);
-  else if (key === "Escape" && route.feature) go(task ? lastView || link(route.feature) : "#/");
+  else if (key === "Escape" && route.view && state.queries.get(route.feature)) filter("");
+  else if (key === "Escape" && route.feature) go(route.view ? "#/" : lastView || link(route.feature));
   else if (!run) return;
   else if (key === "/") (event.preventDefault(), $("#find")?.focus());
   else if (/^[1-4]$/.test(key)) go(task ? taskLink(run, task, TABS[key - 1], route.attempt) : link(run.feature, key === "1" ? "" : VIEWS[key - 1]));
@@ -363,10 +364,12 @@ addEventListener("resize", () => {
   clearTimeout(resizing);
   resizing = setTimeout(() => (render(), stage.view?.mounted && !stage.key.startsWith("output") && stage.view.mounted()), 120);
 });
-addEventListener("focus", async () => {
+async function refreshList() {
   const features = await get(api("features")).catch(() => null);
   if (features) ((state.features = listOf(features)), draw());
-});
+}
+addEventListener("focus", refreshList);
+setInterval(() => route.feature || document.hidden || refreshList(), LIST_INTERVAL);
 if (!location.hash && first.status) history.replaceState(null, "", home(first.status));
 navigate(true);
 // The rest, so that it is there when the server is not.

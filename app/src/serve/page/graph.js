@@ -1,8 +1,8 @@
 // The task graph: columns are levels, places are fixed, live updates change classes and words only.
 
 import { $, $$, h, s, icon } from "./dom.js";
-import { LEVELS, RANK, dur, look, matches, plural, taskLink, now, at } from "./words.js";
-import { legend } from "./parts.js";
+import { LEVELS, RANK, age, countOf, fixes, isRunning, look, matches, outcome, plural, taskLink } from "./words.js";
+import { ticking } from "./parts.js";
 
 const TOP = 34;
 // By the number of tasks: nodes with titles and edges, nodes with names, cells.
@@ -99,7 +99,7 @@ function fit(text, width) {
 }
 
 export const nodeName = (run, task) =>
-  `${task.id}, ${task.title}, ${look(run, task)[2]}, level ${task.level}${task.dependencies.length ? `, needs ${task.dependencies.join(", ")}` : ""}`;
+  `${task.id}, ${task.title}, ${[look(run, task)[2], isRunning(task) && fixes(run, task)].filter(Boolean).join(", ")}, level ${task.level}${task.dependencies.length ? `, needs ${task.dependencies.join(", ")}` : ""}`;
 
 /** Returns the graph: an element, `update` for a changed run, `mounted` once it is in the document. */
 export function graph(run) {
@@ -161,20 +161,20 @@ export function graph(run) {
       put(link, "aria-label", nodeName(run, task));
       const tries = task.attempts.length;
       // There is no room for both beside a long name.
-      const said = task.id.length > 13 ? "" : task.status === "pending" && !task.next_attempt_at ? "" : task.status === "completed" ? (tries > 1 ? `${tries} attempts` : "") : tries > 1 && state === "run" ? `attempt ${tries}` : text;
+      const said = task.id.length > 13 ? "" : task.status === "pending" && !task.next_attempt_at ? "" : tries > 1 && state === "run" ? (task.attempts.at(-1).fix ? "fixes a gate" : `attempt ${tries}`) : task.status === "completed" && state === "ok" ? (tries > 1 ? `${tries} attempts` : "") : text;
       if (word.textContent !== said) word.textContent = said;
     }
     for (const { edge, from, to } of edges) {
       const problem = run.byId.get(from).status, holds = run.held.get(to);
       const stuck = holds && (run.held.has(from) || problem === "blocked" || problem === "waiting");
-      put(edge, "class", `edge${stuck ? ` e-${holds}` : run.byId.get(to).status === "in_progress" ? " e-run" : ""}`);
+      put(edge, "class", `edge${stuck ? ` e-${holds}` : isRunning(run.byId.get(to)) ? " e-run" : ""}`);
     }
     for (const { level, group, mark, count, running, title } of gates) {
       const one = run.levels.find((one) => one.level === level), gate = run.running_gate?.at === String(level) && run.running_gate;
       const state = one.awaits_approval ? "ask" : ["merged", "gating", "merging", "failed"].includes(one.status) ? LEVELS[one.status] : "off";
       put(group, "class", `s-${state}`);
       put(mark, "class", `gd${state === "off" ? "" : " on"}`);
-      const texts = [[count, `${one.completed}/${one.total}`], [title, `Level ${level}: ${one.awaits_approval ? "waits for your approval" : one.status}`], [running, gate && size.edges ? `${gate.gate} ${dur(Math.floor((now(run) - at(gate.started_at)) / 1e3) * 1e3)}` : ""]];
+      const texts = [[count, countOf([one])], [title, `Level ${level}: ${one.awaits_approval ? "waits for your approval" : one.status}`], [running, gate && size.edges ? `${gate.gate} ${ticking(age(gate.started_at))}` : ""]];
       for (const [element, text] of texts) if (element.textContent !== text) element.textContent = text;
     }
     foot.replaceChildren(legend(run, "graph"));
@@ -288,11 +288,31 @@ export function chips(run, query) {
   const tiny = run.tasks.length > 60, signs = { ok: "✓", run: "▸", ver: "◐", bad: "✗", ask: "?", warn: "!", again: "↻", skip: "–", off: "·" };
   return h("div.card.vert", run.levels.map((level) => {
     const tasks = run.byLevel.get(level.level).map((task) => [task, look(run, task)]).sort((a, b) => RANK[a[1][2]] - RANK[b[1][2]]);
-    return h("section", h("h3", h("b", `Level ${level.level}`), ` ${level.status}, ${level.completed} of ${level.total} done`),
+    return h("section", h("h3", h("b", `Level ${level.level}`), ` ${level.status}, ${countOf([level], " of ", " done")}`),
       h(`div.g${tiny ? ".tiny" : ""}`, tasks.map(([task, [state, sign]]) => {
         const holds = task.status === "pending" && run.held.get(task.id);
         return h(`a.chip.s-${state}`, { href: taskLink(run, task.id), "aria-label": nodeName(run, task), "data-item": task.id, "data-key": task.id, class: `${holds ? `held h-${holds}` : ""}${matches(run, task, query) ? "" : " dim"}` },
           tiny ? signs[sign] : [icon(sign, state), h("span", task.id)]);
       })));
   }));
+}
+
+/** The signs in use, and the buttons that zoom. */
+export function legend(run, view) {
+  const entries = new Map();
+  for (const task of run.tasks) {
+    if (view === "graph") {
+      const [state, sign, word] = look(run, task);
+      entries.set(word, [state, sign]);
+    } else for (const attempt of task.attempts) entries.set(outcome(attempt, task)[2].split(":")[0], outcome(attempt, task));
+  }
+  const shape = (...parts) => s("svg.shape", { width: 16, height: 12 }, parts);
+  const diamond = (on) => s(`path.gd${on ? ".on" : ""}`, { d: "M8 1l5 5-5 5-5-5z" });
+  return h("div.foot",
+    h("div.legend", { "aria-hidden": "true" },
+      [...entries].map(([word, [state, sign]]) => h("span", icon(sign, state), word)),
+      view === "graph"
+        ? [run.held.size ? h("span", shape(s("rect.heldup", { x: 1, y: 1.5, width: 14, height: 9, rx: 2.5 })), "held up") : "", h("span.s-off", shape(diamond()), "merge")]
+        : [h("span", shape(s("rect", { width: 16, height: 10, y: 1, rx: 2, fill: "url(#hatch)" })), "verification"), h("span.s-ok", shape(diamond(true)), "merged")]),
+    h("div.zoom", h("button.ib", { type: "button", "data-zoom": 1.4, "aria-label": "Zoom in" }, "+"), h("button.ib", { type: "button", "data-zoom": 0.714, "aria-label": "Zoom out" }, "−"), h("button.ib", { type: "button", "data-zoom": 0 }, "Fit")));
 }

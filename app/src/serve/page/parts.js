@@ -1,9 +1,9 @@
 // The parts around the views: header, what needs you, levels, and what happens now.
 
-import { h, s, icon } from "./dom.js";
+import { h, icon } from "./dom.js";
 import {
-  LEVELS, GATES, about, at, changing, clocks, doneOf, dur, elapsed, isDriven, kindOf, link, look, now, outcome, plural, problemsOf,
-  stateOf, taskLink, timeOf, tokens, totalOf, usd, withNote,
+  LEVELS, GATES, about, age, at, changing, clocks, countOf, dur, elapsed, fixes, gateLink, gateName, isDriven, isRunning, kindOf, levelLink,
+  link, look, ofAttempts, plural, problemsOf, stateOf, taskLink, timeOf, tokens, usd, withNote,
 } from "./words.js";
 
 /** A duration that grows while the run is driven. */
@@ -12,7 +12,7 @@ export function clock(run, ms, grows = true) {
   return h("time", { "data-from": Math.round(Date.now() - ms) }, ticking(ms));
 }
 export const ticking = (ms) => dur(Math.floor(ms / 1e3) * 1e3);
-export const since = (run, stamp) => clock(run, now(run) - at(stamp));
+export const since = (stamp) => h("time", { "data-from": !clocks.stopped && at(stamp) }, ticking(age(stamp)));
 
 export const pill = ([state, sign, word]) => h(`span.pill.s-${state}`, icon(sign, state), word);
 export const command = (text, main) =>
@@ -29,14 +29,14 @@ export function header({ run, features, connection, lost, actions }) {
   if (!names.includes(run.feature)) names.push(run.feature);
   const fact = (extra, ...parts) => h(`span.fact${extra}`, parts);
   const busy = run.workers.filter((worker) => worker.task).length;
-  const budget = run.budget_usd, spent = run.known_cost_usd || 0;
+  const budget = run.budget_usd, spent = run.known_cost_usd || 0, [done, ...counts] = countOf(run.levels, " of ", " done").split(" ");
   return bar(
     h("nav.crumb", { "aria-label": "Feature" },
       h("a.brand", { href: "#/" }, "mahabharatha"), h("span.sep", { "aria-hidden": "true" }, "/"),
       h("select", { id: "pick", "aria-label": "Feature" }, names.map((name) => h("option", { value: name, selected: name === run.feature }, name)))),
     pill(stateOf(run)),
     h("div.facts",
-      fact("", h("b", doneOf(run)), h("span", ` of ${totalOf(run)} done`)),
+      run.levels.length ? fact("", h("b", done), h("span", ` ${counts.join(" ")}`)) : "",
       run.started_at && fact("", h("b", clock(run, elapsed(run))), run.remaining_seconds && isDriven(run) ? h("span", ` ~${about(run.remaining_seconds * 1e3)} left`) : ""),
       fact("", h("b", usd(run)), budget ? [h("span", ` of $${budget.toFixed(2).replace(".00", "")}`), meter(spent / budget)] : run.cost_usd === null ? h("span", " cost") : ""),
       run.tokens ? fact(".opt", h("b", tokens(run.tokens)), h("span", " tokens")) : "",
@@ -54,7 +54,7 @@ function meter(part) {
 
 /** What needs you, or of one task only. The first one is open, the others are one line each. */
 export function needs({ run, notes, actions }, only) {
-  const all = problemsOf(run).filter((problem) => !only || problem.task === only);
+  const all = problemsOf(run).filter((problem) => !only || problem.what === only);
   if (!all.length) return only ? "" : h("p.calm", icon(run.status === "completed" || isDriven(run) ? "ok" : "off"), calm(run));
   const shown = all.slice(0, 4), more = all.length - shown.length;
   return h("section.needs", { "aria-label": "Needs you" },
@@ -88,13 +88,17 @@ function card(run, problem, notes, actions, only) {
   const [state, word] = kindOf(problem), task = run.byId.get(problem.task), note = notes.get(noteKey(run, problem)) || "";
   const takesNote = problem.commands.some((command) => /"…"|^mahabharatha retry /.test(command)) && task;
   const isOutput = !["ask", "warn"].includes(state) && /\n/.test(problem.text);
+  // The first paragraph of a report may be its headline.
+  const flat = (text) => text.replace(/\s+/g, " ").trim(), [first, ...rest] = problem.text.trim().split(/\n\s*\n/);
+  const text = flat(first) === flat(problem.cause) ? rest.join("\n\n") : problem.text;
+  const red = problem.kind === "gate" && run.gates.findLast((gate) => gate.at === String(problem.level) && gate.status === "failed");
   const id = `note-${problem.what}`;
   return h(`article.card.need.s-${state}`, { "data-key": keyFor(problem) },
     h("h3", icon(state), h("span.who", only && problem.kind === "question" ? "The agent asks" : word),
       only ? "" : task ? h("a", { href: taskLink(run, task.id) }, h("b.m", task.id), " ", h("b", task.title)) : h("b", problem.what),
-      h("span", [task && `level ${task.level}, attempt ${task.attempt} of ${run.max_attempts}`, ""].filter(Boolean).join(), problem.since ? [task ? ", " : "", since(run, problem.since), " ago"] : ""),
+      h("span", task ? `level ${task.level}, attempt ${ofAttempts(run, task.attempt)}` : "", problem.since ? [task ? ", " : "", since(problem.since), " ago"] : ""),
       held(problem)),
-    h("div", h("blockquote", problem.kind === "approval" ? "Its gates passed. Look at the diff: it is merged when you approve it." : problem.cause !== problem.text && isOutput ? [problem.cause, h("pre", { tabindex: "0" }, problem.text)] : problem.text),
+    h("div", h("blockquote", problem.kind === "approval" ? [run.gates.some((gate) => gate.at === String(problem.level)) ? "Its gates passed. " : "", only ? "It is merged when you approve it." : [h("a.under", { href: levelLink(run, problem.level) }, "Look at the diff"), ": it is merged when you approve it."]] : problem.cause !== problem.text && isOutput ? [problem.cause, text ? h("pre", { tabindex: "0" }, text) : ""] : problem.text),
       task?.needs?.length ? h("ul.wants", task.needs.map((need) => h("li", h("code", need.path), need.why ? h("span.mu", ` ${need.why}`) : ""))) : ""),
     h("div",
       takesNote ? [h("label.vh", { for: id }, `Note for the next attempt of ${task.id}`),
@@ -102,6 +106,7 @@ function card(run, problem, notes, actions, only) {
       problem.commands.map((text, index) => command(withNote(text, note), !index && !actions)),
       h("div.acts", actions ? buttons(run, problem, task) : "",
         task && !only ? h("a.btn", { href: taskLink(run, task.id, "diff") }, "See the diff") : "",
+        red ? h("a.btn", { href: gateLink(run, red) }, "See its log") : "",
         actions || !problem.commands.length ? "" : h("span.mu.ro", "Read-only: paste the command into a terminal."))));
 }
 function buttons(run, problem, task) {
@@ -111,9 +116,9 @@ function buttons(run, problem, task) {
     return tree ? act("approve", `Approve level ${problem.level}…`, { main: true, data: { "data-tree": tree } }) : "";
   }
   if (!task) return "";
-  const grants = (task.needs || []).map((need, index) => act("grant", `Grant ${need.path}…`, { main: !index, data: { "data-path": need.path } }));
-  const retry = problem.kind === "person" ? "" : act("retry", task.question ? "Answer and retry" : "Retry", { main: !grants.length });
-  return [grants, retry, act("skip", "Skip…")];
+  const needs = task.needs || [], grant = needs.length ? act("grant", `Grant ${needs.length > 1 ? `${needs.length} files` : needs[0].path}…`, { main: true }) : "";
+  const retry = problem.kind === "person" ? "" : act("retry", task.question ? "Answer and retry" : "Retry", { main: !grant });
+  return [grant, retry, act("skip", "Skip…")];
 }
 
 /** One cell for each task, in a fixed order of states; only their share if there are many. */
@@ -130,11 +135,11 @@ export function rail(run) {
     const latest = new Map(run.gates.filter((gate) => gate.at === String(level.level) && !gate.task).map((gate) => [gate.gate, gate]));
     const gates = [...latest.values()], state = LEVELS[level.status] || "off", word = level.awaits_approval ? "waits for approval" : level.status;
     return h(`div.lv.s-${level.awaits_approval ? "ask" : state}`,
-      h("h3", h("b", `Level ${level.level}`), h(`span.st${few ? "" : ".sh"}`, word), few ? "" : icon(state), h("span.n", `${level.completed}/${level.total}`)),
+      h("h3", h("b", `Level ${level.level}`), h(`span.st${few ? "" : ".sh"}`, word), few ? "" : icon(state), h("span.n", { title: countOf([level], " of ", " done") }, few ? countOf([level], " of ") : countOf([level]))),
       h("div.cells", { "aria-hidden": "true" }, cells),
-      h("div.gates", { class: gates.some((gate) => gate.status === "running") ? "act" : "" }, gates.map((gate) => {
+      h("div.gates", { class: gates.some((gate) => /running|failed/.test(gate.status)) ? "act" : "" }, gates.map((gate) => {
         const [state, sign] = GATES[gate.status] || GATES.unknown;
-        return h(`span.s-${state}`, { title: `Gate ${gate.gate}: ${gate.status}` }, icon(sign, state), gate.gate, gate.status === "running" ? [" ", since(run, gate.started_at)] : h("span.vh", gate.status));
+        return h(`a.s-${state}`, { href: gateLink(run, gate), title: `Log of gate ${gateName(gate)}: ${gate.status}` }, icon(sign, state), gate.gate, gate.status === "running" ? [" ", since(gate.started_at)] : h("span.vh", `, ${gate.status}`));
       })));
   }));
 }
@@ -143,40 +148,21 @@ export function rail(run) {
 export function nowPanel(run) {
   if (!isDriven(run) && !run.workers.some((worker) => worker.status === "running")) return "";
   const gate = run.running_gate, busy = run.workers.filter((worker) => run.byId.has(worker.task));
-  const sessions = run.tasks.filter((task) => task.session && task.status === "in_progress");
+  const sessions = run.tasks.filter((task) => task.session && isRunning(task));
+  const log = gate && run.gates.findLast((one) => one.status === "running");
   const idle = run.workers.length - busy.length;
   const row = (who, [state, sign], name, extra, time, doing) =>
     [h("span.w", who), h("span", icon(sign, state), " ", h("b", name), extra ? h("span.mu", ` ${extra}`) : ""), h("span.mu", time), doing ? h("span.d", doing) : ""];
   const ofTask = (who, task, doing) => {
     const [state, sign, word] = look(run, task), n = task.attempt;
-    return h("li", { "data-key": `${who} ${task.id}` }, h("a", { href: taskLink(run, task.id, "output") }, row(who, [state, sign], task.id, n > 1 ? `#${n}` : "", clock(run, timeOf(run, task), changing(task)), doing || word)));
+    return h("li", { "data-key": `${who} ${task.id}` }, h("a", { href: taskLink(run, task.id, "output") }, row(who, [state, sign], task.id, [n > 1 ? `#${n}` : "", fixes(run, task)].filter(Boolean).join(", "), clock(run, timeOf(run, task), changing(task)), doing || word)));
   };
   return h("section.card.now", { "aria-label": "Now", class: busy.length > 8 ? "many" : "" },
     h("h2", "Now ", h("span", `${plural(busy.length + sessions.length, "agent")}${gate ? ", 1 gate" : ""}`)),
     h("ul",
-      gate ? h("li", { "data-key": "gate" }, h("div", row(/^\d+$/.test(gate.at) ? `L${gate.at}` : gate.at, ["run", "ver"], gate.gate, "", since(run, gate.started_at), gate.last_line || gate.command))) : "",
+      gate ? h("li", { "data-key": "gate" }, h("a", { href: log ? gateLink(run, log) : false }, row(/^\d+$/.test(gate.at) ? `L${gate.at}` : gate.at, ["run", "ver"], gate.gate, "", since(gate.started_at), gate.last_line || gate.command))) : "",
       busy.map((worker) => ofTask(`w${worker.id}`, run.byId.get(worker.task), worker.phase === "verifying" ? `verification: ${run.byId.get(worker.task).verification.command}` : worker.doing)),
       sessions.map((task) => ofTask("you", task, "a session works on it")),
       busy.length > 8 ? h("li.more", h("div", h("span.w"), h("a.under", { href: link(run.feature, "tasks") }, `${busy.length - 6} more agents`))) : "",
-      idle > 0 ? h("li", h("div", h("span.w", `${idle}×`), h("span.mu.idle", "idle: no task is ready"))) : ""));
-}
-
-/** The signs in use, and the buttons that zoom. */
-export function legend(run, view) {
-  const entries = new Map();
-  for (const task of run.tasks) {
-    if (view === "graph") {
-      const [state, sign, word] = look(run, task);
-      entries.set(word, [state, sign]);
-    } else for (const attempt of task.attempts) entries.set(outcome(attempt, task)[2].split(":")[0], outcome(attempt, task));
-  }
-  const shape = (...parts) => s("svg.shape", { width: 16, height: 12 }, parts);
-  const diamond = (on) => s(`path.gd${on ? ".on" : ""}`, { d: "M8 1l5 5-5 5-5-5z" });
-  return h("div.foot",
-    h("div.legend", { "aria-hidden": "true" },
-      [...entries].map(([word, [state, sign]]) => h("span", icon(sign, state), word)),
-      view === "graph"
-        ? [run.held.size ? h("span", shape(s("rect.heldup", { x: 1, y: 1.5, width: 14, height: 9, rx: 2.5 })), "held up") : "", h("span.s-off", shape(diamond()), "merge")]
-        : [h("span", shape(s("rect", { width: 16, height: 10, y: 1, rx: 2, fill: "url(#hatch)" })), "verification"), h("span.s-ok", shape(diamond(true)), "merged")]),
-    h("div.zoom", h("button.ib", { type: "button", "data-zoom": 1.4, "aria-label": "Zoom in" }, "+"), h("button.ib", { type: "button", "data-zoom": 0.714, "aria-label": "Zoom out" }, "−"), h("button.ib", { type: "button", "data-zoom": 0 }, "Fit")));
+      idle > 0 ? h("li", h("div", h("span.w", `${idle}×`), h("span.mu.idle", gate?.at === "base" ? "waits for the gates on the base branch" : "idle: no task is ready"))) : ""));
 }

@@ -1,23 +1,20 @@
 // Views made of text: the features, the tasks of one, and its report.
 
 import { h, icon } from "./dom.js";
-import { RANK, at, changing, doneOf, dur, home, link, look, matches, outcome, plural, stateOf, taskLink, timeOf, took, usd } from "./words.js";
+import { RANK, ROWS, at, changing, countOf, doneOf, dur, fixes, home, isRunning, link, look, matches, outcome, plural, stateOf, taskLink, timeOf, took, totalOf, usd } from "./words.js";
 import { clock, command } from "./parts.js";
-
-/** Rows that are added at once. */
-const ROWS = 120;
 
 export function featureList(features) {
   if (!features.length) {
     return h("section.card.sec", h("h1.title", "No feature yet"), h("p", "Begin one in a terminal:"),
-      ["mahabharatha plan <feature>", "mahabharatha design", "mahabharatha run"].map((text) => command(text)));
+      ["mahabharatha init", "mahabharatha plan <feature>", "mahabharatha design", "mahabharatha run"].map((text) => command(text)));
   }
   const row = (one) => {
     const [state, sign, word] = stateOf(one);
     return h("tr", { "data-href": home(one), "data-key": one.feature },
       h("td", h("a", { href: home(one), "data-item": one.feature }, h("b", one.feature)), one.current ? h("span.mu", " current") : ""),
-      h("td", h(`span.word.s-${state}`, icon(sign, state), " ", word), one.blocked ? h("span.word.s-bad", ` ${one.blocked} blocked`) : ""),
-      h("td.r", one.total ? `${one.completed}/${one.total}` : ""),
+      h("td", h(`span.word.s-${state}`, icon(sign, state), " ", word), one.blocked && word !== "blocked" ? h("span.word.s-bad", ` ${one.blocked} blocked`) : ""),
+      h("td.r", one.total ? countOf([one]) : ""),
       h("td.r.opt2", one.known_cost_usd || one.cost_usd ? usd(one) : ""),
       h("td.opt2.mu", one.updated_at ? h("time", { datetime: one.updated_at }, new Date(one.updated_at).toLocaleString()) : ""),
       h("td.t.mu.opt2", { title: one.problem || false }, one.problem || ""));
@@ -32,17 +29,17 @@ export function taskTable(run, query, limit, order) {
   const found = run.tasks.filter((task) => matches(run, task, query));
   const rank = order || new Map();
   if (!order) {
-    const newest = (a, b) => (a.status === "completed" && b.status === "completed" ? at(b.completed_at) - at(a.completed_at) : 0);
+    const newest = (a, b) => (a.completed_at && b.completed_at ? at(b.completed_at) - at(a.completed_at) : 0);
     const sorted = [...run.tasks].sort((a, b) => RANK[look(run, a)[2]] - RANK[look(run, b)[2]] || newest(a, b));
     sorted.forEach((task, index) => rank.set(task.id, index));
   }
   found.sort((a, b) => rank.get(a.id) - rank.get(b.id));
   const row = (task) => {
-    const [state, sign, word] = look(run, task), worker = task.status === "in_progress" && run.byWorker.get(task.worker);
+    const [state, sign, word] = look(run, task), worker = isRunning(task) && run.byWorker.get(task.worker), doing = [fixes(run, task), worker?.doing].filter(Boolean).join(": ");
     return h(`tr.s-${state}`, { "data-href": taskLink(run, task.id), "data-key": task.id },
       h("td", icon(sign, state), " ", h("span.word.opt2", word)),
       h("td.m", h("a", { href: taskLink(run, task.id), "data-item": task.id }, h("b", task.id), h("span.vh", `, ${word}`))),
-      h("td.t", task.title, worker?.doing ? h("span.mu", ` ${worker.doing}`) : ""),
+      h("td.t", task.title, doing ? h("span.mu", ` ${doing}`) : ""),
       h("td.opt2", task.level), h("td.opt2", task.attempts.length || ""),
       h("td.r", task.attempts.length ? clock(run, timeOf(run, task), changing(task)) : ""),
       h("td.r.opt2", task.known_cost_usd || task.cost_usd ? usd(task) : ""));
@@ -60,18 +57,18 @@ export function taskTable(run, query, limit, order) {
 /** The completion report, or how far the run is. `text` is undefined until it is loaded. */
 export function report(run, text) {
   if (text) return h("div.card.sec.md", markdown(text, run));
-  const gates = run.gates.filter((gate) => !gate.task), passed = gates.filter((gate) => gate.status === "passed").length, merged = run.levels.filter((level) => level.merged_at);
+  const skipped = run.tasks.filter((task) => task.status === "skipped").length, gates = run.gates.filter((gate) => !gate.task), passed = gates.filter((gate) => gate.status === "passed").length, merged = run.levels.filter((level) => level.merged_at);
   const tries = run.tasks.flatMap((task) => task.attempts.map((attempt) => [task, attempt])), failed = tries.filter(([, attempt]) => !["done", "running", "checkpoint"].includes(attempt.outcome));
   const check = (is, words) => h("li", icon(is ? "ok" : "off"), " ", words, h("span.vh", is ? ": yes" : ": not yet"));
   return h("div.card",
     h("div.two",
       h("section.sec", h("h2", "Checklist"), h("ul",
-        check(doneOf(run) === run.tasks.length, `${doneOf(run)} of ${plural(run.tasks.length, "task")} completed`),
+        check(doneOf(run) + skipped === totalOf(run), countOf(run.levels, " of ", " tasks completed")),
         gates.length ? check(passed === gates.length, `${passed} of ${plural(gates.length, "gate run")} passed`) : "",
         check(merged.length === run.levels.length, [`${merged.length} of ${plural(run.levels.length, "level")} merged`, run.landing_branch ? [" onto ", h("code", run.landing_branch.replace("refs/heads/", ""))] : ""]),
         check(!run.tasks.some((task) => task.status === "blocked"), "no blocked task"))),
       h("section.sec", h("h2", "Merged"), h("ul", merged.length ? merged.map((level) => h("li", `Level ${level.level} as `, h("code", String(level.commit).slice(0, 10)), h("span.mu", ` after ${dur(at(level.merged_at) - at(run.started_at))}`))) : h("li.mu", "Nothing yet")))),
-    failed.length ? h("section.sec", h("h2", "On the way ", h("span", `${plural(tries.length, "attempt")} for ${plural(run.tasks.length, "task")}`)), h("ul", failed.slice(0, 20).map(([task, attempt]) => attemptRow(run, task, attempt, true)))) : "",
+    failed.length ? h("section.sec", h("h2", "Failed attempts ", h("span", `${failed.length} of ${tries.length}`)), h("ul", failed.slice(0, 20).map(([task, attempt]) => attemptRow(run, task, attempt, true)))) : "",
     run.decisions?.length ? h("section.sec", h("h2", "Decisions"), h("ul", run.decisions.map((one) => h("li", h("a.m", { href: taskLink(run, one.task) }, h("b", one.task)), " ", one.text)))) : "",
     h("p.sec.mu", run.status === "completed" ? "Its report is not written yet." : "The completion report is written when the feature is completed."));
 }
@@ -81,7 +78,7 @@ export function attemptRow(run, task, attempt, named) {
   return h("li.att", icon(sign, state), h("a", { href: taskLink(run, task.id, "diff", attempt.attempt) }, named ? h("b.m", task.id) : h("b", `Attempt ${attempt.attempt}`)),
     h("span", named ? `attempt ${attempt.attempt}: ` : "", words, h("span.mu", ` on worker ${attempt.worker}${attempt.agent ? `, ${attempt.agent}` : ""}${attempt.model ? ` (${attempt.model})` : ""}`)),
     h("span.mu", clock(run, took(run, attempt), attempt.outcome === "running")),
-    attempt.detail && attempt.detail !== task.question ? h("p", attempt.detail) : "",
+    attempt.detail && attempt.detail !== task.question && (named || attempt.detail !== task.reason) ? h("p", named ? attempt.detail.split(/\n\s*\n/)[0] : attempt.detail) : "",
     attempt.strays?.length ? h("p.s-bad", h("span.word", "Changed without owning it: "), attempt.strays.join(", ")) : "",
     (attempt.warnings || []).map((warning) => h("p", warning)));
 }

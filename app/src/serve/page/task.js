@@ -1,16 +1,15 @@
 // The page of a task: overview, live output, diff and log of an attempt.
 
-import { h, icon } from "./dom.js";
-import { RANK, look, outcome, plural, taskLink, tokens, usd, worked, changing } from "./words.js";
-import { clock, command, needs, pill, problem } from "./parts.js";
+import { api, get, h, icon } from "./dom.js";
+import { GATES, RANK, TABS, at, changing, dur, fixes, gateFile, gateName, isRunning, look, ofAttempts, outcome, plural, taskLink, tokens, usd, worked } from "./words.js";
+import { clock, command, needs, pill, problem, since } from "./parts.js";
 import { attemptRow } from "./tables.js";
 
-const TABS = ["overview", "output", "diff", "log"];
 const FOLD_LINES = 400;
 const MAX_OUTPUT_LINES = 2000;
 const MAX_SIDE = 60;
 
-const GROUPS = [["Needs you", (rank) => rank <= 1], ["Now", (rank) => rank === 2], ["Waiting", (rank) => rank === 3 || rank === 4], ["Done", (rank) => rank >= 5]];
+const GROUPS = [["Needs you", (rank) => rank <= 1], ["Now", (rank) => rank === 2], ["Waiting", (rank) => rank === 3 || rank === 4], ["Done", (rank) => rank === 5], ["Skipped", (rank) => rank === 6]];
 
 function side(run, task, tab) {
   const ranked = run.tasks.map((one) => [one, look(run, one)]);
@@ -30,7 +29,7 @@ export function taskPage(state, task, tab, attempt) {
   const running = shown?.outcome === "running";
   return h("div.task", side(run, task, tab), h("div.body",
     h("div.hd", h("h1", h("span.m", task.id), " ", task.title, " ", pill(look(run, task))),
-      h("dl", fact("Level", task.level), fact("Attempts", run.max_attempts ? `${task.attempts.length} of ${run.max_attempts}` : task.attempts.length),
+      h("dl", fact("Level", task.level), fact("Attempts", ofAttempts(run, task.attempts.length), isRunning(task) && fixes(run, task) ? h("span.mu", ` ${fixes(run, task)}`) : ""),
         fact("Worked", task.attempts.length ? clock(run, worked(run, task), changing(task)) : "not yet", task.estimate_minutes ? h("span.mu", ` est. ${task.estimate_minutes}m`) : ""),
         task.attempts.length ? fact("Cost", usd(task)) : "", task.tokens ? fact("Tokens", tokens(task.tokens)) : "",
         task.commit ? fact("Commit", h("code", String(task.commit).slice(0, 10))) : "")),
@@ -45,10 +44,26 @@ export function taskPage(state, task, tab, attempt) {
 }
 
 function content(run, task, tab, loaded, shown) {
-  if (tab === "overview") return overview(run, task, loaded);
+  if (tab === "overview") return [loaded?.error ? problem(loaded.error) : "", overview(run, task, loaded)];
   if (loaded?.error) return problem(loaded.error);
-  if (tab === "diff") return loaded ? diff(loaded.files || [], loaded.notes, shown) : h("p.sec.mu", "Loading…");
-  return loaded ? log(loaded.lines || []) : h("p.sec.mu", "Loading…");
+  if (!loaded) return h("p.sec.mu", "Loading…");
+  return tab === "diff" ? diff(loaded, shown, `mahabharatha diff -f ${run.feature} ${task.id}`) : log(loaded, `mahabharatha logs ${run.feature} --task ${task.id}`);
+}
+
+/** What a level changes, to be looked at before it is approved. */
+export function levelPage(state, level) {
+  const { run, loaded } = state, { status, awaits_approval } = run.levels.find((one) => String(one.level) === level) || {};
+  return h("div.body", h("div.hd", h("h1", `Level ${level} `, h("span.mu", awaits_approval ? "waits for approval" : status))), needs(state, `level ${level}`),
+    h("div.card.flat", !loaded ? h("p.sec.mu", "Loading…") : loaded.error ? problem(loaded.error) : diff(loaded, true, `mahabharatha diff -f ${run.feature} --level ${level}`)));
+}
+
+/** One run of a gate: its facts, and what it prints. */
+export function gatePage(run, gate) {
+  const fact = (name, ...value) => h("div", h("dt", name), h("dd", value)), [state, sign] = GATES[gate.status] || GATES.unknown;
+  return h("div.body",
+    h("div.hd", h("h1", `Gate ${gateName(gate)} `, pill([state, sign, gate.status])),
+      h("dl", fact("Command", h("code", gate.command)), fact("Took", gate.ended_at ? dur(at(gate.ended_at) - at(gate.started_at)) : gate.status === "running" ? since(gate.started_at) : "unknown"))),
+    h("div", { "data-own": `output gate ${gateFile(gate)}` }));
 }
 
 function overview(run, task, loaded) {
@@ -62,7 +77,7 @@ function overview(run, task, loaded) {
       h("section.sec", h("h2", "Order"), h("p", "Needs ", ids(task.dependencies)), h("p", "Needed by ", ids(after)))),
     said.filter(([, text]) => text).map(([name, text]) => h("section.sec", h("h2", name), h("p.pre", text))),
     task.acceptance_criteria?.length ? h("section.sec", h("h2", "Acceptance criteria"), h("ul.dots", task.acceptance_criteria.map((text) => h("li", text)))) : "",
-    h("section.sec", h("h2", "Attempts ", h("span", run.max_attempts ? `${task.attempts.length} of ${run.max_attempts}` : "")),
+    h("section.sec", h("h2", "Attempts ", h("span", ofAttempts(run, task.attempts.length))),
       task.attempts.length ? h("ul", task.attempts.map((attempt) => attemptRow(run, task, attempt))) : h("p.mu", task.dependencies.length ? "Not started. It waits for the tasks that it needs." : "Not started."),
       task.reason && !task.question && task.status !== "blocked" ? h("p.mu", task.reason) : ""),
     h("section.sec", h("h2", "Verification"), command(task.verification.command), loaded?.verification?.output ? h("pre.box", { tabindex: "0", "aria-label": "Output of the verification" }, loaded.verification.output) : ""),
@@ -71,22 +86,34 @@ function overview(run, task, loaded) {
   ];
 }
 
-function diff(files, notes, shown) {
-  const list = files.map((file) => {
+function diff({ files, notes }, shown, whole) {
+  const list = files.map((file, index) => {
     const lines = file.hunks.reduce((sum, hunk) => sum + hunk.lines.length, 0), folded = file.folded || (lines > FOLD_LINES && !file.open);
     const head = [h("span.m.path", { title: file.path }, file.path), file.status === "modified" ? "" : h("span.own.s-off", file.status === "added" ? "new" : file.status),
       h(`span.own.s-${file.owned ? "ok" : "bad"}`, file.owned ? "owned" : "not owned"), h("span.ds", file.binary ? "binary" : [h("b", `+${file.added}`), " ", h("i", `−${file.removed}`)])];
-    const key = `file ${file.path}`;
+    const key = `file ${index} ${file.path}`;
     if (file.binary || (!lines && !file.folded)) return h("section.file", { "aria-label": file.path, "data-key": key }, h("header", head), h("p.sec.mu", file.binary ? "A binary file." : "No changed lines."));
     if (folded) {
       return h("section.file", { "aria-label": file.path, "data-key": key }, h("header", head),
-        h("p.sec", h("button.btn", { type: "button", "data-unfold": file.path }, `Show ${plural(file.folded ? file.added + file.removed : lines, "line")}`)));
+        h("p.sec", h("button.btn", { type: "button", "data-unfold": index }, `Show ${plural(file.folded ? file.added + file.removed : lines, "line")}`)));
     }
-    return h("section.file", { class: file.status === "added" ? "new" : "", "aria-label": file.path, "data-key": key }, h("header", head), code(file));
+    return h("section.file", { class: file.status === "added" ? "new" : "", "aria-label": file.path, "data-key": key }, h("header", head), code(file), file.left_out ? h("p.sec", `${plural(file.left_out, "more line")} not shown: `, h("code", whole)) : "");
   });
   return [(notes || []).map((note) => h("p.sec.mu", note)), list.length ? list : h("p.sec.mu", shown ? "Nothing is changed." : "No attempt was made yet.")];
 }
 const SIGN = { "+": ["a", "+"], "-": ["d", "−"], " ": ["", ""] };
+/** Loads a file that is folded, and shows it. */
+export async function unfold(state, index) {
+  const { wanted, loaded: { files } } = state, { path, folded } = files[index];
+  let file = files[index];
+  if (folded) {
+    const answer = await get(`${wanted}${wanted.includes("?") ? "&" : "?"}file=${encodeURIComponent(path)}`);
+    // A file is listed once for each step that changes it.
+    file = answer.files[files.slice(0, index).filter((one) => one.path === path).length];
+    if (!file) throw { message: `${path} is no longer in the diff.` };
+  }
+  files[index] = { ...file, folded: false, open: true };
+}
 function code(file) {
   return h("div.code", { tabindex: "0", role: "region", "aria-label": `Diff of ${file.path}` }, file.hunks.map((hunk) => [h("div.h", hunk.header), hunk.lines.map((line) => {
     const [kind, sign] = SIGN[line.kind] || SIGN[" "];
@@ -94,32 +121,41 @@ function code(file) {
   })]));
 }
 
-function log(lines) {
+function log({ lines, left_out }, whole) {
   if (!lines.length) return h("p.sec.mu", "Nothing was logged yet.");
-  const STATE = { error: "bad", warn: "warn" };
-  return h("div.log", { tabindex: "0", role: "region", "aria-label": "Log" }, lines.slice(-MAX_OUTPUT_LINES).map((line) =>
+  const STATE = { error: "bad", warn: "warn" }, more = left_out + Math.max(0, lines.length - MAX_OUTPUT_LINES);
+  return h("div.log", { tabindex: "0", role: "region", "aria-label": "Log" }, more ? h("p", `${plural(more, "earlier line")}: ${whole}`) : "", lines.slice(-MAX_OUTPUT_LINES).map((line) =>
     h("div", h("span.mu", new Date(line.ts).toLocaleTimeString()), h("span.mu", line.attempt ?? ""), h(`span.word.s-${STATE[line.level] || "off"}`, line.event || line.level), h("span", line.message))));
 }
 
-/** What an agent says and does, as it comes. Follows its end until the user scrolls up. */
-export function output(url, shown) {
+/** The output of the gate or the attempt that the route names. */
+export function outputOf(run, { task, gate, attempt }) {
+  const whole = `mahabharatha logs ${run.feature}`;
+  if (gate) return output(api("features", run.feature, "gates", gate), true, "gate", `${whole} --gate ${run.gates.find((one) => gateFile(one) === gate).gate}`);
+  const { attempts } = run.byId.get(task), shown = attempts.find((one) => one.attempt === attempt) || attempts.at(-1);
+  return output(`${api("features", run.feature, "tasks", task)}/output?attempt=${shown?.attempt}`, shown, "attempt", `${whole} --task ${task}`);
+}
+
+/** What an agent says and does or a gate prints, as it comes. Follows its end until the user scrolls up. */
+function output(url, shown, what, whole) {
   const list = h("div.out", { tabindex: "0", role: "log", "aria-live": "off", "aria-label": "Output" }), jump = h("button.btn.jump", { type: "button", hidden: true }), status = h("p.sec.mu", shown ? "Connecting…" : "No attempt was made yet.");
   const el = h("div.card.flat", list, jump, status);
-  let unseen = 0, dropped = 0, source, ended = false;
+  let unseen = 0, isCut = false, source, ended = false;
   const atEnd = () => list.scrollHeight - list.scrollTop - list.clientHeight < 30;
   const toEnd = () => {
     list.scrollTop = list.scrollHeight;
     unseen = 0;
     jump.hidden = true;
   };
-  function add(lines) {
+  function add({ lines, left_out }) {
     const follows = atEnd();
+    isCut ||= left_out;
     list.append(...lines.map(({ kind, text }) => {
       if (kind !== "tool") return h(/output$/.test(kind) ? "pre" : "div", { class: kind }, text);
       const [first, ...rest] = text.split(" ");
       return h("div.tool", h("b", first), ` ${rest.join(" ")}`);
     }));
-    while (list.childElementCount > MAX_OUTPUT_LINES) (list.firstChild.remove(), dropped++);
+    while (list.childElementCount > MAX_OUTPUT_LINES) (list.firstChild.remove(), (isCut = true));
     if (follows) toEnd();
     else {
       unseen += lines.length;
@@ -129,8 +165,8 @@ export function output(url, shown) {
     say();
   }
   const say = () => {
-    const state = ended ? (list.childElementCount ? "The attempt has ended." : "The agent printed nothing. The log has its start, end and verification.") : list.childElementCount ? "Live." : "Nothing printed yet.";
-    status.textContent = dropped ? `${state} ${plural(dropped, "earlier line")} not shown: mahabharatha logs has all.` : state;
+    const state = ended ? (list.childElementCount ? `The ${what} has ended.` : `The ${what} printed nothing.`) : list.childElementCount ? "Live." : "Nothing printed yet.";
+    status.textContent = isCut ? `${state} Earlier output is not shown: ${whole}` : state;
   };
   jump.addEventListener("click", toEnd);
   list.addEventListener("scroll", () => atEnd() && (jump.hidden = true, (unseen = 0)));

@@ -1,8 +1,8 @@
 // The timeline: a lane for gates and merges, one for what waits for you, one for each worker. A bar is an attempt.
 
 import { $, h, s } from "./dom.js";
-import { GATES, at, dur, isDriven, kindOf, matches, now, outcome, taskLink } from "./words.js";
-import { legend } from "./parts.js";
+import { GATES, age, at, dur, gateLink, gateName, isDriven, kindOf, matches, now, outcome, taskLink } from "./words.js";
+import { legend } from "./graph.js";
 
 const STEPS = [200, 500, 1e3, 5e3, 15e3, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 216e5, 864e5];
 const TOP = 26;
@@ -13,7 +13,9 @@ export function timeline(run) {
   const svg = s("svg.tl", { role: "group", "aria-label": "Timeline of attempts by worker, gates and merges" });
   const foot = h("div"), el = h("div.card.stage", h("div.pad", svg), foot);
   const begin = () => at(run.started_at);
-  const end = () => now(run) + (isDriven(run) ? Math.max(500, (now(run) - begin()) * 0.04) : Math.max(100, (now(run) - begin()) * 0.01));
+  const waiting = () => (run.problems || []).filter((problem) => problem.task && problem.since);
+  // Room for what waits, even if nothing has happened since.
+  const end = () => now(run) + (isDriven(run) ? Math.max(500, (now(run) - begin()) * 0.04) : Math.max(100, (now(run) - begin()) * (waiting().length ? 0.15 : 0.01)));
 
   function draw() {
     const focused = document.activeElement?.closest?.(".tl .b")?.dataset.item;
@@ -22,8 +24,7 @@ export function timeline(run) {
     const laneOf = new Map(lanes.map((id, index) => [id, index])), rowHeight = lanes.length > 10 ? 24 : 34;
     if (!view || follow) view = { a: view ? view.a + (end() - view.b) * (view.a > begin() ? 1 : 0) : narrow ? end() - (end() - begin()) * 0.55 : begin(), b: end() };
     const X = (t) => left + ((t - view.a) / (view.b - view.a)) * (width - left);
-    const waits = (run.problems || []).filter((problem) => problem.task && problem.since);
-    const shownWaits = waits.slice(0, 6), first = TOP + 26 + (shownWaits.length ? shownWaits.length * 20 + 6 : 0) + 8;
+    const shownWaits = waiting().slice(0, 6), first = TOP + 26 + (shownWaits.length ? shownWaits.length * 20 + 6 : 0) + 8;
     const height = first + lanes.length * rowHeight + 8;
     const parts = [], hatches = new Map();
 
@@ -48,10 +49,10 @@ export function timeline(run) {
     };
     for (const gate of run.gates) {
       if (gate.task) continue;
-      const to = gate.ended_at ? at(gate.ended_at) : gate.status === "running" ? now(run) : at(gate.started_at), on = /^\d+$/.test(gate.at) ? `level ${gate.at}` : `the ${gate.at}`;
-      bar({ y: TOP + 3, h: 18, from: at(gate.started_at), to, state: (GATES[gate.status] || GATES.unknown)[0], label: gate.gate, name: `Gate ${gate.gate} on ${on}, ${gate.status}, ${dur(to - at(gate.started_at))}` });
+      const to = gate.ended_at ? at(gate.ended_at) : gate.status === "running" ? now(run) : at(gate.started_at), name = `Gate ${gateName(gate)}, ${gate.status}, ${dur(to - at(gate.started_at))}`;
+      bar({ y: TOP + 3, h: 18, from: at(gate.started_at), to, state: (GATES[gate.status] || GATES.unknown)[0], label: gate.gate, name, href: gateLink(run, gate) });
     }
-    shownWaits.forEach((problem, index) => bar({ y: TOP + 30 + index * 20, h: 16, from: at(problem.since), to: now(run), state: kindOf(problem)[0], label: `${problem.task} waits`, name: `${problem.task} waits for you, ${dur(now(run) - at(problem.since))}`, href: taskLink(run, problem.task), extra: "wait" }));
+    shownWaits.forEach((problem, index) => bar({ y: TOP + 30 + index * 20, h: 16, from: at(problem.since), to: Date.now(), state: kindOf(problem)[0], label: `${problem.task} waits`, name: `${problem.task} waits for you, ${dur(age(problem.since))}`, href: taskLink(run, problem.task), extra: "wait" }));
     for (const level of run.levels) {
       const x = level.merged_at ? X(at(level.merged_at)) : 0;
       if (x > left && x <= width + 1) parts.push(s("g.s-ok.mg", s("title", `Level ${level.level} merged as ${String(level.commit).slice(0, 10)}`), s("line", { x1: x, x2: x, y1: TOP, y2: height }), s("path.gd.on", { d: `M${x} ${TOP + 4}l7 7-7 7-7-7z` })));

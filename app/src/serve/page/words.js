@@ -1,5 +1,9 @@
 // Words, signs and times, the same as on the terminal; and what they are derived from.
 
+export const TABS = ["overview", "output", "diff", "log"];
+/** Rows of a table that are added at once. */
+export const ROWS = 120;
+
 /** Formats a duration in milliseconds. */
 export function dur(ms) {
   if (!(ms > 0)) return "0s";
@@ -21,7 +25,7 @@ export function usd(cost) {
 }
 
 /** Quotes text for a shell, on one line; `"…"` stands for text that is still missing. */
-export const quote = (text) =>
+const quote = (text) =>
   text.trim() ? `'${text.trim().replace(/\s*\n\s*/g, " ").replace(/'/g, "'\\''")}'` : '"…"';
 
 /** Returns the command of a problem with the user's words in it. */
@@ -34,15 +38,29 @@ export function withNote(command, note) {
 export const link = (feature, ...rest) => `#/${[feature, ...rest].filter(Boolean).map(encodeURIComponent).join("/")}`;
 export const taskLink = (run, id, tab, attempt) =>
   link(run.feature, "task", id, tab === "overview" ? "" : tab) + (attempt ? `?attempt=${attempt}` : "");
+export const levelLink = (run, level) => link(run.feature, "level", String(level));
+/** A run of a gate is named by the file of its log. */
+export const gateFile = (gate) => gate.log.split("/").pop();
+export const gateLink = (run, gate) => link(run.feature, "gate", gateFile(gate));
+const placeOf = ({ at }) => (/^\d+$/.test(at) ? `level ${at}` : at === "base" ? "base branch" : at);
+export const gateName = (gate) => `${gate.gate}, ${gate.task ? `${gate.task}, ` : ""}${placeOf(gate)}, run ${gate.run}`;
 /** A completed run opens on its report. */
 export const home = (run) => link(run.feature, run.status === "completed" ? "report" : "");
 
 /** The order in which tasks are listed. */
 export const RANK = { asks: 0, "needs a person": 0, blocked: 1, running: 2, verifying: 2, "no process": 2, "retries soon": 3, pending: 4, done: 5, skipped: 6 };
 
+export const changing = (task) => task.attempts.at(-1)?.outcome === "running";
+/** A completed task runs again while it fixes a gate. */
+export const isRunning = (task) => task.status === "in_progress" || (task.status === "completed" && changing(task));
+/** Returns which gate a running attempt fixes, in words. */
+export function fixes(run, task) {
+  const gate = task.attempts.at(-1)?.fix && run.gates.findLast((one) => one.at === String(task.level) && one.status === "failed");
+  return gate ? `fixes gate ${gate.gate}` : "";
+}
 /** Returns the state of a task: the class of its colour, its sign and its word. */
 export function look(run, task) {
-  switch (task.status) {
+  switch (isRunning(task) ? "in_progress" : task.status) {
     case "blocked": return task.question ? ["ask", "ask", "asks"] : ["bad", "bad", "blocked"];
     case "waiting": return ["ask", "ask", "needs a person"];
     case "completed": return ["ok", "ok", "done"];
@@ -61,7 +79,7 @@ export const GATES = { passed: ["ok", "ok"], failed: ["bad", "bad"], running: ["
 
 /** Returns the state of an attempt: class, sign and words. */
 export function outcome(attempt, task) {
-  const cause = attempt.cause ? `: ${String(attempt.cause).replace(/_/g, " ")}` : "";
+  const cause = attempt.cause === "unchanged" ? ": no changes" : attempt.cause ? `: ${String(attempt.cause).replace(/_/g, " ")}` : "";
   switch (attempt.outcome) {
     case "running": return ["run", "run", "running"];
     case "done": return ["ok", "ok", "done"];
@@ -87,16 +105,21 @@ export function stateOf(run) {
 
 const KINDS = {
   question: ["ask", "Question"], grant: ["ask", "Asks for a file"], person: ["ask", "Needs a person"], approval: ["ask", "Waits for your approval"],
-  gate: ["bad", "Red gate"], conflict: ["bad", "Conflict"], paused: ["warn", "Paused"], undriven: ["warn", "Interrupted"],
-  failed: ["bad", "Failed"], red_base: ["bad", "Red base"], setup: ["bad", "Setup failed"], limit: ["warn", "API limit"],
+  gate: ["bad", "Gate failed"], design: ["bad", "Task graph has problems"], conflict: ["bad", "Conflict"], paused: ["warn", "Paused"], undriven: ["warn", "Interrupted"],
+  failed: ["bad", "Failed"], red_base: ["bad", "Gate fails on the base branch"], setup: ["bad", "Setup failed"], limit: ["warn", "API limit"],
 };
-export const kindOf = (problem) => KINDS[problem.kind] || ["bad", "Blocked"];
+export function kindOf(problem) {
+  const gate = problem.kind === "gate" && /^gate (.+?) failed/.exec(problem.cause);
+  return gate ? ["bad", `Gate ${gate[1]} failed`] : KINDS[problem.kind] || ["bad", "Blocked"];
+}
 
 /** Tells whether a process works on the run, so that its clocks move. */
 export const isDriven = (run) => run.status === "running" || Boolean(run.paused);
 /** The time at which the connection was lost, if it is: clocks stand still then. */
 export const clocks = { stopped: 0 };
 export const now = (run) => (isDriven(run) ? Math.max(clocks.stopped || Date.now(), at(run.updated_at)) : at(run.updated_at));
+/** Time since a moment. It goes on when no process works on the run. */
+export const age = (stamp) => (clocks.stopped || Date.now()) - at(stamp);
 const sinceUpdate = (run) => now(run) - at(run.updated_at);
 export const elapsed = (run) => (run.elapsed_seconds || 0) * 1e3 + sinceUpdate(run);
 export const took = (run, attempt) => (attempt.elapsed_seconds || 0) * 1e3 + (attempt.outcome === "running" ? sinceUpdate(run) : 0);
@@ -106,11 +129,17 @@ export function timeOf(run, task) {
   const latest = task.attempts.at(-1);
   return latest?.outcome === "running" ? took(run, latest) : worked(run, task);
 }
-export const changing = (task) => task.attempts.at(-1)?.outcome === "running";
 export const totalOf = (run) => run.levels.reduce((sum, level) => sum + level.total, 0);
 /** Tells whether the tasks are still to come: a large status is in the page without them. */
 export const isPartial = (run) => !run.tasks.length && totalOf(run) > 0;
 export const doneOf = (run) => run.levels.reduce((sum, level) => sum + level.completed, 0);
+/** Returns words for done tasks of a level or all levels; skipped ones do not count. */
+export function countOf(levels, between = "/", after = "") {
+  const sum = (name) => levels.reduce((sum, level) => sum + level[name], 0), skipped = sum("skipped");
+  return `${sum("completed")}${between}${sum("total") - skipped}${after}${skipped && between !== "/" ? `, ${skipped} skipped` : ""}`;
+}
+/** A user can retry a task more often than the run does. */
+export const ofAttempts = (run, n) => (n && run.max_attempts >= n ? `${n} of ${run.max_attempts}` : n);
 export const matches = (run, task, query) =>
   !query || `${task.id} ${task.title} ${look(run, task)[2]} l${task.level}`.toLowerCase().includes(query.toLowerCase());
 
@@ -134,6 +163,7 @@ export function indexed(run) {
   run.byWorker = new Map(run.workers.map((worker) => [worker.id, worker]));
   run.byLevel = new Map(run.levels.map((level) => [level.level, []]));
   for (const task of run.tasks) run.byLevel.get(task.level)?.push(task);
+  for (const level of run.levels) level.completed -= run.byLevel.get(level.level).filter((task) => task.status === "completed" && isRunning(task)).length;
   run.held = new Map();
   for (const problem of run.problems || []) {
     if (!problem.task) continue;
