@@ -97,7 +97,8 @@ impl Output {
         let skips = skips(&self.log, self.tail.read);
         let records = self.tail.read_on();
         // What was skipped before records of an earlier attempt belongs to that one.
-        let is_earlier = records.first().and_then(|record| record.attempt) < attempt && !records.is_empty();
+        let first = records.first().and_then(|record| record.attempt);
+        let is_earlier = first.zip(attempt).is_some_and(|(first, wanted)| first < wanted);
         let wanted = records.iter().filter(|record| attempt.is_none() || record.attempt == attempt);
         let lines: Vec<_> = wanted.flat_map(output_lines).collect();
         self.state = if is_over { State::Over } else { State::Running };

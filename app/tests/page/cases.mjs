@@ -136,6 +136,9 @@ const cases = {
     await see(page, "it has the type");
     // What waits for a person goes on waiting when no process works on the run.
     await page.waitForFunction(() => /^([3-9]|\d\d)/.test(document.querySelector(".need time")?.textContent));
+    await go(page, "#/x/timeline", "A-1 waits");
+    assert.match(await page.locator(".tl .wait").getAttribute("aria-label"), /^A-1 waits for you, [1-9]/);
+    await go(page, "#/x");
     await page.click('[data-act="grant"]');
     await see(page, "mahabharatha task grant -f x A-1 types.rs");
     await shoot(page, "grant");
