@@ -1,6 +1,6 @@
 //! Checks a graph file and reports every problem in one pass.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Severity::{Error, Warning};
 use super::report::{Problem, Report, shown};
@@ -60,9 +60,9 @@ fn bad_name(bad: &BadName) -> String {
 }
 
 /// Checks the ids, and returns the index of the first task with each id.
-fn check_ids<'f>(report: &mut Report, file: &'f GraphFile) -> HashMap<&'f str, usize> {
-    let mut first = HashMap::with_capacity(file.tasks.len());
-    let mut first_ignoring_case: HashMap<String, &str> = HashMap::with_capacity(file.tasks.len());
+fn check_ids<'f>(report: &mut Report, file: &'f GraphFile) -> BTreeMap<&'f str, usize> {
+    let mut first = BTreeMap::new();
+    let mut first_ignoring_case: BTreeMap<String, &str> = BTreeMap::new();
     for (index, task) in file.tasks.iter().enumerate() {
         if let Err(bad) = TaskId::new(task.id.clone()) {
             report.task(Error, "bad_task_id", index, bad_name(&bad));

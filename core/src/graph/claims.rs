@@ -1,6 +1,6 @@
 //! The paths that tasks claim, and whether each fits the commit that the run starts from.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Severity::{Error, Warning};
 use super::report::{Report, shown};
@@ -17,7 +17,7 @@ pub(super) struct Claim<'f> {
 }
 
 /// Returns every valid claim, in the order of the file, and reports the invalid ones.
-pub(super) fn read<'f>(report: &mut Report, file: &'f GraphFile, first: &HashMap<&str, usize>) -> Vec<Claim<'f>> {
+pub(super) fn read<'f>(report: &mut Report, file: &'f GraphFile, first: &BTreeMap<&str, usize>) -> Vec<Claim<'f>> {
     let mut claims = Vec::new();
     for (index, task) in file.tasks.iter().enumerate() {
         let create = task.files.create.iter().map(|listed| (listed, true));

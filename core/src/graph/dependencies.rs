@@ -1,6 +1,6 @@
 //! Checks the dependencies: every task is known and on a lower level, and there are no cycles.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::Severity::Error;
 use super::report::{Report, shown};
@@ -10,7 +10,7 @@ use crate::spec::GraphFile;
 const MAX_SHOWN_TASKS: usize = 20;
 
 /// Returns for each task the tasks that it depends on. `first` maps each id to the index of the first task with it.
-pub(super) fn check(report: &mut Report, file: &GraphFile, first: &HashMap<&str, usize>) -> Vec<Vec<usize>> {
+pub(super) fn check(report: &mut Report, file: &GraphFile, first: &BTreeMap<&str, usize>) -> Vec<Vec<usize>> {
     let edges = edges(report, file, first);
     for (index, needs) in edges.iter().enumerate() {
         let level = file.tasks[index].level;
@@ -29,7 +29,7 @@ pub(super) fn check(report: &mut Report, file: &GraphFile, first: &HashMap<&str,
     edges
 }
 
-fn edges(report: &mut Report, file: &GraphFile, first: &HashMap<&str, usize>) -> Vec<Vec<usize>> {
+fn edges(report: &mut Report, file: &GraphFile, first: &BTreeMap<&str, usize>) -> Vec<Vec<usize>> {
     let mut edges = Vec::with_capacity(file.tasks.len());
     for (index, task) in file.tasks.iter().enumerate() {
         let mut needs = Vec::new();

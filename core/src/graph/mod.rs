@@ -13,7 +13,7 @@ mod trace;
 mod tree;
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -34,9 +34,9 @@ pub use tree::{EntryKind, StartTree};
 pub struct TaskGraph {
     pub feature: Feature,
     tasks: Vec<Task>,
-    by_id: HashMap<TaskId, usize>,
-    owned_files: HashSet<String>,
-    owned_directories: HashSet<String>,
+    by_id: BTreeMap<TaskId, usize>,
+    owned_files: BTreeSet<String>,
+    owned_directories: BTreeSet<String>,
     /// For each task, the tasks that depend on it directly.
     needed_by: Vec<Vec<usize>>,
     /// For each task, the last one below it that owns one of its paths, too.
@@ -111,7 +111,7 @@ impl TaskGraph {
     /// Builds the graph from parts that passed every check.
     fn assemble(feature: Feature, mut tasks: Vec<Task>) -> TaskGraph {
         tasks.sort_by_key(|task| task.level);
-        let by_id: HashMap<TaskId, usize> =
+        let by_id: BTreeMap<TaskId, usize> =
             tasks.iter().enumerate().map(|(index, task)| (task.id.clone(), index)).collect();
         let mut needed_by = vec![Vec::new(); tasks.len()];
         for (index, task) in tasks.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Checks who owns which path: one task, or several of which each depends on those before it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Severity::{Error, Warning};
 use super::Task;
@@ -27,7 +27,7 @@ impl Rules {
 
 /// Returns for each of the tasks, sorted by level, the last one before it that owns one of its paths, too.
 pub(super) fn owner_below(tasks: &[Task]) -> Vec<Option<usize>> {
-    let mut owners: HashMap<&str, Vec<usize>> = HashMap::new();
+    let mut owners: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, task) in tasks.iter().enumerate() {
         task.owned.iter().for_each(|owned| owners.entry(&owned.path).or_default().push(index));
     }
@@ -103,8 +103,8 @@ struct Group {
 }
 
 /// Returns the claims on each path.
-fn group<'c>(claims: &'c [Claim]) -> HashMap<&'c str, Group> {
-    let mut groups: HashMap<&'c str, Group> = HashMap::with_capacity(claims.len());
+fn group<'c>(claims: &'c [Claim]) -> BTreeMap<&'c str, Group> {
+    let mut groups: BTreeMap<&'c str, Group> = BTreeMap::new();
     for (index, claim) in claims.iter().enumerate() {
         let group = groups.entry(&claim.folded).or_default();
         group.file = group.file.or((!claim.owned.directory).then_some(index));
@@ -194,7 +194,7 @@ fn depend(file: &GraphFile, needs: &[Vec<usize>], pairs: &[(usize, usize)]) -> V
 
 /// Reports paths that one task lists twice.
 fn check_same_tasks(report: &mut Report, claims: &[Claim]) {
-    let mut spelled: HashMap<(usize, &str), &Claim> = HashMap::with_capacity(claims.len());
+    let mut spelled: BTreeMap<(usize, &str), &Claim> = BTreeMap::new();
     for claim in claims {
         let earlier = *spelled.entry((claim.task, claim.owned.path.as_str())).or_insert(claim);
         if std::ptr::eq(earlier, claim) {
