@@ -213,8 +213,12 @@ impl Screen<'_> {
         }
         match &mut self.feed {
             Some(feed) => feed.refresh(&mut self.data)?,
-            // A design that is being written may be gone for a moment.
-            None => self.data = planned(self.place).map_or(self.data.clone(), |planned| of_design(planned)),
+            None => {
+                // A design that is being written may be gone for a moment.
+                if let Ok(planned) = planned(self.place) {
+                    self.data = of_design(planned);
+                }
+            }
         }
         self.state.run_was_read(self.data.view.status != before);
         Ok(())
