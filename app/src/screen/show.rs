@@ -317,10 +317,8 @@ impl Screen<'_> {
     }
 
     fn left(&self) -> Left {
-        if self.data.driven {
-            Left::Going
-        } else {
-            Left::Over(self.feed.as_ref().and_then(|feed| feed.run().ended().cloned()))
-        }
+        let end = self.feed.as_ref().and_then(|feed| feed.run().ended().cloned());
+        // The process that drove a run lives a little longer than the run.
+        if self.data.driven && end.is_none() { Left::Going } else { Left::Over(end) }
     }
 }
