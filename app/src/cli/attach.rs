@@ -51,6 +51,7 @@ pub fn attach(place: &Place, ui: &Arc<Ui>, plain: bool) -> Result<ExitCode> {
         return match on_screen::show(place, ui, Purpose::Watch)? {
             Left::Going => Ok(goes_on(place, ui)),
             Left::Over(end) => over(place, ui, end.as_ref()),
+            Left::NotRun => Ok(ExitCode::Done),
         };
     }
     if !is_driven {

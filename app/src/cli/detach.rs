@@ -81,7 +81,7 @@ pub fn on_screen(place: &Place, ui: &Ui) -> Result<ExitCode> {
         Left::Going => Ok(attach::goes_on(place, ui)),
         // The user has continued the run from the screen, or in another terminal: this process is not the last.
         Left::Over(end) if beginnings(place)? > begun => attach::over(place, ui, end.as_ref()),
-        Left::Over(_) => background.report_end(ui),
+        Left::Over(_) | Left::NotRun => background.report_end(ui),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mahabharatha_core::ids::Time;
-use mahabharatha_core::view::{Blocker, RunView, TaskView};
+use mahabharatha_core::view::{Blocker, LevelView, RunView, TaskView};
 use mahabharatha_engine::report::gate_runs::GateRunView;
 use mahabharatha_engine::report::running_gate::GateProgress;
 use mahabharatha_engine::report::status::Doing;
@@ -67,12 +67,6 @@ impl Data {
         self.view.blockers.iter().find(|blocker| blocker.task.as_ref() == Some(&task.id))
     }
 
-    /// Returns how many tasks are completed, and of how many: skipped ones do not count.
-    pub fn progress(&self) -> (usize, usize) {
-        let levels = self.view.levels.iter();
-        levels.fold((0, 0), |(done, all), level| (done + level.completed, all + level.total - level.skipped))
-    }
-
     pub fn running_workers(&self) -> usize {
         self.view.workers.iter().filter(|worker| worker.status == "running").count()
     }
@@ -82,4 +76,9 @@ impl Data {
         let is_open = |id: &&str| self.task(id).is_some_and(|task| !matches!(task.status, "completed" | "skipped"));
         task.dependencies.iter().map(|id| id.as_str()).filter(is_open)
     }
+}
+
+/// Returns how many tasks of these levels are completed, and of how many: skipped ones do not count.
+pub fn progress(levels: &[LevelView]) -> (usize, usize) {
+    levels.iter().fold((0, 0), |(done, all), level| (done + level.completed, all + level.total - level.skipped))
 }

@@ -9,8 +9,8 @@ mod output;
 mod status;
 
 pub use action::Action;
-pub use data::Data;
+pub use data::{Data, progress};
 pub use features::features;
 pub use feed::Feed;
-pub use output::{OutputKind, OutputLine, TAIL_BYTES, cut_line, is_output, output_lines};
+pub use output::{OutputKind, OutputLine, TAIL_BYTES, cut_line, is_output, leaves_out, output_lines};
 pub use status::{Planned, planned, run_json, setup_cost, task_list};

@@ -1,6 +1,10 @@
 //! What an agent says and does, and what its programs print, from the logs of tasks and gates.
 
+use std::fs;
+use std::path::Path;
+
 use mahabharatha_engine::report::logs::{LogLevel, LogRecord};
+use mahabharatha_sys::store::log_file;
 use mahabharatha_sys::ui::clean;
 use serde::Serialize;
 
@@ -31,6 +35,12 @@ pub enum OutputKind {
 pub struct OutputLine {
     pub kind: OutputKind,
     pub text: String,
+}
+
+/// Tells whether reading the end of a log leaves out something after this many bytes.
+pub fn leaves_out(log: &Path, read: u64) -> bool {
+    let length = fs::metadata(log).map_or(0, |found| found.len());
+    length.saturating_sub(TAIL_BYTES) > read || read == 0 && log_file::first_part(log).is_some_and(|first| first != log)
 }
 
 /// Returns the part of a line that is shown, and a mark that says how much is not.

@@ -1,8 +1,9 @@
 //! A feature's status for programs, as `status --json` prints it and the page shows it.
 
 use mahabharatha_core::cost::Cost;
-use mahabharatha_core::graph::Rules;
+use mahabharatha_core::graph::{Rules, TaskGraph};
 use mahabharatha_core::run::Run;
+use mahabharatha_core::spec::{Shared, TaskSpec};
 use mahabharatha_core::view::{Blocker, PlannedView, RunView};
 use mahabharatha_engine::claude::tasks;
 use mahabharatha_engine::report::extended;
@@ -22,6 +23,7 @@ pub struct Planned {
     pub view: PlannedView,
     /// None if there are no requirements.
     pub requirements: Option<ApprovalStatus>,
+    graph: Option<Box<TaskGraph>>,
 }
 
 /// Returns the status of a run.
@@ -48,21 +50,28 @@ pub fn planned(place: &Place) -> Result<Planned> {
     let start = specs::start_tree(&place.project.git(), &place.project.head_commit()?)?;
     let design = specs::find_design(&place.paths, &start, rules_to_show(place))?;
     let requirements = (approval != ApprovalStatus::Missing).then_some(approval);
-    let graph = match &design {
-        specs::FoundDesign::Valid(graph) => Some(&**graph),
+    let (graph, problem) = match design {
+        specs::FoundDesign::Valid(graph) => (Some(graph), None),
         specs::FoundDesign::Missing if requirements.is_none() && cost.is_zero() => return Err(control::no_run(place)),
-        _ => None,
+        specs::FoundDesign::Missing => (None, None),
+        specs::FoundDesign::Invalid(cause) => (None, Some(cause)),
     };
-    let mut view = PlannedView::of(place.feature.as_str(), graph, cost);
-    if let specs::FoundDesign::Invalid(cause) = design {
+    let mut view = PlannedView::of(place.feature.as_str(), graph.as_deref(), cost);
+    if let Some(cause) = problem {
         let resolution = format!("`mahabharatha design {} --validate-only` lists every problem", place.feature);
         let list = format!("mahabharatha design {} --validate-only", place.feature);
         view.blockers.push(Blocker::new("design", "design", cause, resolution).commands([list]));
     }
-    Ok(Planned { view, requirements })
+    Ok(Planned { view, requirements, graph })
 }
 
 impl Planned {
+    /// Returns the spec of a task; none if the design has no such task.
+    pub fn spec(&self, task: &str) -> Option<Shared<TaskSpec>> {
+        let tasks = self.graph.as_ref()?.tasks();
+        tasks.iter().find(|known| known.id.as_str() == task).map(|known| known.spec.clone())
+    }
+
     pub fn json(&mut self, place: &Place) -> Result<StatusJson<'_>> {
         let tasks = std::mem::take(&mut self.view.tasks);
         // Fields that the status of a run has too.

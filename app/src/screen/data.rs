@@ -1,16 +1,20 @@
 //! Signs of tasks and of the run as a whole.
 
-use mahabharatha_core::view::TaskView;
+use mahabharatha_core::view::{AttemptView, TaskView, WorkerView};
 
 use super::look::Sign;
 use crate::observe::Data;
 
 impl Data {
     pub fn sign(&self, task: &TaskView) -> Sign {
+        if let Some(attempt) = task.running() {
+            return match self.doing(task) {
+                _ if !self.is_alive(attempt) => Sign::Warning,
+                Some(doing) if doing.phase == "verifying" => Sign::Verifying,
+                _ => Sign::Running,
+            };
+        }
         match task.status {
-            _ if task.running().is_some() && !self.is_alive(task) => Sign::Warning,
-            _ if self.doing(task).is_some_and(|doing| doing.phase == "verifying") => Sign::Verifying,
-            _ if task.running().is_some() => Sign::Running,
             "waiting" => Sign::Asks,
             "blocked" if task.question.is_some() => Sign::Asks,
             "blocked" => Sign::Failed,
@@ -21,10 +25,10 @@ impl Data {
         }
     }
 
-    /// Tells whether something is at work on a running task; its process may be gone.
-    fn is_alive(&self, task: &TaskView) -> bool {
-        let works = |id: u32| self.view.workers.iter().any(|worker| worker.id == id && worker.status == "running");
-        self.driven || task.running().is_some_and(|attempt| works(attempt.worker))
+    /// Tells whether something is at work on a running attempt; its process may be gone.
+    fn is_alive(&self, attempt: &AttemptView) -> bool {
+        let is_its = |worker: &WorkerView| worker.id == attempt.worker && worker.status == "running";
+        self.driven || self.view.workers.iter().any(is_its)
     }
 
     /// Returns the sign and the word for the run as a whole.

@@ -10,12 +10,13 @@ use mahabharatha_engine::report::logs::{LogLevel, LogRecord, last_records};
 use mahabharatha_engine::session::diff::{self, Selection};
 use mahabharatha_engine::session::{self, control};
 use mahabharatha_sys::error::Result;
+use mahabharatha_sys::proc::shell_word;
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::ui::{clean, escape, one_line};
 
 use super::state::Tab;
-use crate::observe::{OutputKind, OutputLine, TAIL_BYTES, cut_line, is_output, output_lines};
+use crate::observe::{OutputKind, OutputLine, TAIL_BYTES, cut_line, is_output, leaves_out, output_lines, planned};
 
 /// Most lines of a diff that are shown.
 const MAX_DIFF_LINES: usize = 5_000;
@@ -24,7 +25,7 @@ const MAX_DIFF_LINES: usize = 5_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
     Task { task: String, tab: Tab, attempt: Option<u32> },
-    Gate { log: PathBuf },
+    Gate { gate: String, log: PathBuf },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,8 +60,8 @@ fn piece(tone: Tone, text: impl Into<String>) -> Piece {
 /// Reads what is wanted; a problem becomes its only line.
 pub fn read(place: &Place, of: Wanted) -> Detail {
     let lines = match &of {
-        Wanted::Gate { log } => {
-            let cut = left_out(log, || format!("mahabharatha logs {} --gate NAME", place.feature));
+        Wanted::Gate { gate, log } => {
+            let cut = left_out(log, &format!("mahabharatha logs {} --gate {}", place.feature, shell_word(gate)));
             Ok(cut.into_iter().chain(last_records(log, TAIL_BYTES).iter().flat_map(output_of)).collect())
         }
         Wanted::Task { task, tab, attempt } => of_task(place, task, *tab, *attempt),
@@ -74,15 +75,18 @@ pub fn read(place: &Place, of: Wanted) -> Detail {
 
 fn of_task(place: &Place, task: &str, tab: Tab, attempt: Option<u32>) -> Result<Vec<Piece>> {
     let Some(run) = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)? else {
-        let nothing = (tab != Tab::Overview).then(|| piece(Tone::Dim, "Nothing has run yet."));
-        return Ok(nothing.into_iter().collect());
+        if tab != Tab::Overview {
+            return Ok(vec![piece(Tone::Dim, "Nothing has run yet.")]);
+        }
+        let spec = planned(place)?.spec(task);
+        return Ok(spec.map(|spec| spec_lines(&spec)).unwrap_or_default());
     };
     let found = run.graph().tasks().iter().find(|known| known.id.as_str() == task);
     let Some(known) = found else { return Err(control::no_such_task(&run, task)) };
     let attempt = attempt.or_else(|| run.task(&known.id)?.attempts.last().map(|record| record.attempt.0));
     let file = place.paths.task_log(&known.id);
     let log = || last_records(&file, TAIL_BYTES).into_iter();
-    let cut = || left_out(&file, || format!("mahabharatha logs {} --task {task}", place.feature)).into_iter();
+    let cut = || left_out(&file, &format!("mahabharatha logs {} --task {task}", place.feature)).into_iter();
     let of_attempt = |record: &LogRecord| attempt.is_none() || record.attempt == attempt;
     Ok(match tab {
         Tab::Overview => spec_lines(&known.spec),
@@ -93,9 +97,8 @@ fn of_task(place: &Place, task: &str, tab: Tab, attempt: Option<u32>) -> Result<
 }
 
 /// Says that the beginning of a long log is not shown, and which command prints it.
-fn left_out(log: &Path, command: impl Fn() -> String) -> Option<Piece> {
-    let is_long = std::fs::metadata(log).is_ok_and(|found| found.len() > TAIL_BYTES);
-    is_long.then(|| piece(Tone::Warn, format!("… what came before: {}", command())))
+fn left_out(log: &Path, command: &str) -> Option<Piece> {
+    leaves_out(log, 0).then(|| piece(Tone::Warn, format!("… what came before: {command}")))
 }
 
 /// Returns what an agent said and did, and what its programs printed.

@@ -45,6 +45,8 @@ pub enum Left {
     Going,
     /// No process drives the run; how it ended, if it has.
     Over(Option<End>),
+    /// There has been no run.
+    NotRun,
 }
 
 enum News {
@@ -317,8 +319,11 @@ impl Screen<'_> {
     }
 
     fn left(&self) -> Left {
-        let end = self.feed.as_ref().and_then(|feed| feed.run().ended().cloned());
-        // The process that drove a run lives a little longer than the run.
-        if self.data.driven && end.is_none() { Left::Going } else { Left::Over(end) }
+        let Some(feed) = &self.feed else { return Left::NotRun };
+        match feed.run().ended() {
+            // The process that drove a run lives a little longer than the run.
+            None if self.data.driven => Left::Going,
+            end => Left::Over(end.cloned()),
+        }
     }
 }

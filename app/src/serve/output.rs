@@ -1,7 +1,6 @@
 //! The output of an attempt's agent or of a gate, as server-sent events: all so far, then as it comes, then the end.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
@@ -10,14 +9,13 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
 use mahabharatha_core::ids::TaskId;
 use mahabharatha_engine::report::logs::LogTail;
-use mahabharatha_sys::store::log_file;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::events::sse;
 use super::live::{Live, Snapshot};
 use super::shared::blocking;
-use crate::observe::{TAIL_BYTES, output_lines};
+use crate::observe::{TAIL_BYTES, leaves_out, output_lines};
 
 /// The id of the last event. A browser that connects again with it has got everything.
 const END: &str = "end";
@@ -94,7 +92,7 @@ impl Output {
             Of::Attempt { task, attempt } => (self.live.is_over(task, *attempt), Some(*attempt)),
             Of::Gate(name) => (self.live.gate_log(name).is_none_or(|(_, is_over)| is_over), None),
         };
-        let skips = skips(&self.log, self.tail.read);
+        let leaves_out = leaves_out(&self.log, self.tail.read);
         let records = self.tail.read_on();
         // What was skipped before records of an earlier attempt belongs to that one.
         let first = records.first().and_then(|record| record.attempt);
@@ -102,12 +100,6 @@ impl Output {
         let wanted = records.iter().filter(|record| attempt.is_none() || record.attempt == attempt);
         let lines: Vec<_> = wanted.flat_map(output_lines).collect();
         self.state = if is_over { State::Over } else { State::Running };
-        (self, json!({ "left_out": skips && !is_earlier, "lines": lines }))
+        (self, json!({ "left_out": leaves_out && !is_earlier, "lines": lines }))
     }
-}
-
-/// Tells whether reading the end of a log leaves out something after this many bytes.
-fn skips(log: &Path, read: u64) -> bool {
-    let length = fs::metadata(log).map_or(0, |found| found.len());
-    length.saturating_sub(TAIL_BYTES) > read || read == 0 && log_file::first_part(log).is_some_and(|first| first != log)
 }

@@ -4,7 +4,6 @@ use mahabharatha_core::ids::{Attempt, TaskId};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::view::RunView;
 use mahabharatha_engine::report::logs::{LogRecord, last_records};
-use mahabharatha_engine::specs;
 use mahabharatha_engine::worker::PROMPT;
 use mahabharatha_sys::bounded;
 use mahabharatha_sys::error::Result;
@@ -19,11 +18,9 @@ const MAX_PROMPT_BYTES: u64 = 1 << 20;
 
 /// Returns a task of a design that has not run; none if there is no such task.
 pub fn planned(place: &Place, task: &str) -> Result<Option<Value>> {
-    let view = observe::planned(place)?.view;
-    let Some(shown) = view.tasks.iter().find(|known| known.id.as_str() == task) else { return Ok(None) };
-    let graph =
-        specs::read_graph(&place.paths, &specs::start_tree(&place.project.git(), &place.project.head_commit()?)?)?;
-    let spec = graph.tasks.iter().find(|spec| spec.id.as_str() == task);
+    let planned = observe::planned(place)?;
+    let Some(shown) = planned.view.tasks.iter().find(|known| known.id.as_str() == task) else { return Ok(None) };
+    let spec = planned.spec(task);
     Ok(Some(
         json!({ "task": shown, "spec": spec, "attempt": 0, "prompt": null, "verification": null, "decisions": [], "commands": [] }),
     ))

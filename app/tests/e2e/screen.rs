@@ -171,7 +171,14 @@ fn a_feature_is_run_from_the_screen_and_continued_after_an_answer() {
     let screen = open(&repo, "", "attach", LARGE);
     screen.wait_for(&repo, "Designed, not run yet");
     screen.wait_for(&repo, "Choose one");
-    repo.graph("x", &[with(doing("B-1", 1, "b1", ASKS), json!({ "title": "Choose another" }))]);
+    let described = json!({ "title": "Choose another", "description": "Choose by what is small." });
+    repo.graph("x", &[with(doing("B-1", 1, "b1", ASKS), described)]);
+    screen.wait_for(&repo, "Choose another");
+    screen.press("Enter");
+    screen.wait_for(&repo, "Choose by what is small.");
+    screen.press("q");
+    screen.wait_for(&repo, "ended with 0");
+    let screen = open(&repo, "", "status --watch", LARGE);
     screen.wait_for(&repo, "Choose another");
     screen.press("R");
     screen.wait_for(&repo, "Run it now?");

@@ -4,6 +4,7 @@ use mahabharatha_engine::report::human_duration;
 use ratatui::text::Line;
 
 use super::Frame;
+use crate::observe::progress;
 use crate::screen::look::Sign;
 use crate::screen::text::{Row, clock, number, tokens, usd};
 
@@ -47,7 +48,7 @@ fn facts(frame: &Frame<'_>) -> Vec<(u8, Row)> {
     let (data, look) = (frame.data, frame.look);
     let view = &data.view;
     let wide = frame.width >= 100;
-    let (completed, all) = data.progress();
+    let (completed, all) = progress(&view.levels);
     let done = format!("{}/{}", number(completed), number(all));
     let mut facts = vec![(9, Row::new().plain(&if wide { format!("{done} done") } else { done }))];
     if data.driven {
@@ -99,7 +100,7 @@ pub fn one_line(frame: &Frame<'_>) -> Line<'static> {
     let data = frame.data;
     let (sign, word) = data.state();
     let row = Row::new().add(frame.look.strong(), &data.view.feature);
-    let (completed, all) = data.progress();
+    let (completed, all) = progress(&data.view.levels);
     let row = row.plain(&format!(" {completed}/{all} "));
     let row = match data.view.blockers.first() {
         Some(blocker) => row.add(frame.look.sign(Sign::Asks), "? ").plain(&blocker.what),

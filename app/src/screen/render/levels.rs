@@ -4,7 +4,7 @@ use mahabharatha_core::view::LevelView;
 use ratatui::text::Line;
 
 use super::Frame;
-use crate::observe::Data;
+use crate::observe::{self, Data};
 use crate::screen::look::Sign;
 use crate::screen::text::{Row, clock, number};
 
@@ -73,8 +73,7 @@ fn level(frame: &Frame<'_>, size: Size, group: &[LevelView]) -> Row {
     let (Some(first), Some(last)) = (group.first(), group.last()) else { return Row::new() };
     let (look, is_short) = (frame.look, size == Size::Short);
     let sign = if first.awaits_approval.is_some() { Sign::Asks } else { sign_of(first) };
-    let (total, completed) =
-        group.iter().fold((0, 0), |(total, done), level| (total + level.total - level.skipped, done + level.completed));
+    let (completed, total) = observe::progress(group);
     let name = if group.len() > 1 { format!("L{}-L{}", first.level, last.level) } else { format!("L{}", first.level) };
     let mut row = Row::new();
     let shows_signs = first.status == "running" && !is_short && group.len() == 1;

@@ -196,7 +196,9 @@ pub fn wanted(frame: &Frame<'_>) -> Option<Wanted> {
         Page::Task(TaskPage { task, tab, attempt, .. }) => {
             Some(Wanted::Task { task: task.clone(), tab: *tab, attempt: *attempt })
         }
-        Page::Gate(_) => frame.data.gates.last().map(|run| Wanted::Gate { log: run.log.clone() }),
+        Page::Gate(_) => {
+            frame.data.gates.last().map(|run| Wanted::Gate { gate: run.gate.clone(), log: run.log.clone() })
+        }
         Page::List | Page::Help { .. } => None,
     }
 }

@@ -1,6 +1,7 @@
 //! The list of tasks: one row for each, with what it does now.
 
 use mahabharatha_core::view::TaskView;
+use mahabharatha_engine::report::running_gate::BASE;
 use mahabharatha_engine::report::text::headline;
 use mahabharatha_sys::ui::{one_line, width};
 use ratatui::style::Style;
@@ -192,7 +193,7 @@ fn waiting(frame: &Frame<'_>, task: &TaskView) -> String {
     }
     match frame.data.view.level {
         Some(level) if task.level > level => format!("waits for level {level}"),
-        _ if frame.data.gate.as_ref().is_some_and(|gate| gate.running.at == "base") => {
+        _ if frame.data.gate.as_ref().is_some_and(|gate| gate.running.at == BASE) => {
             "waits for the gates on the base branch".to_string()
         }
         _ if frame.data.driven => "waits for a worker".to_string(),

@@ -108,10 +108,7 @@ const KINDS = {
   gate: ["bad", "Gate failed"], design: ["bad", "Task graph has problems"], conflict: ["bad", "Conflict"], paused: ["warn", "Paused"], undriven: ["warn", "Interrupted"],
   failed: ["bad", "Failed"], red_base: ["bad", "Gate fails on the base branch"], setup: ["bad", "Setup failed"], limit: ["warn", "API limit"],
 };
-export function kindOf(problem) {
-  const gate = problem.kind === "gate" && /^gate (.+?) failed/.exec(problem.cause);
-  return gate ? ["bad", `Gate ${gate[1]} failed`] : KINDS[problem.kind] || ["bad", "Blocked"];
-}
+export const kindOf = (problem) => KINDS[problem.kind] || ["bad", "Blocked"];
 
 /** Tells whether a process works on the run, so that its clocks move. */
 export const isDriven = (run) => run.status === "running" || Boolean(run.paused);

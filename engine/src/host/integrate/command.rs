@@ -18,6 +18,7 @@ use super::worktree::StagingWorktree;
 use super::{Integration, Verification};
 use crate::confinement;
 use crate::provision::{SETUP, SETUP_TIMEOUT};
+use crate::report::running_gate::BASE;
 
 /// Bytes of output kept for prompts, from its start and from its end.
 pub(super) const OUTPUT_BYTES: (usize, usize) = (4 << 10, 12 << 10);
@@ -25,8 +26,6 @@ pub(super) const OUTPUT_BYTES: (usize, usize) = (4 << 10, 12 << 10);
 const GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// Time limit of `merge.prepare`, which the configuration cannot set.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(1800);
-/// What the logs of gates on the base are named after.
-pub(super) const BASE: &str = "base";
 pub(super) const PREPARE: &str = "merge.prepare";
 
 /// A command to run on a tree: a gate, a verification or `merge.prepare`.

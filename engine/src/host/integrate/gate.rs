@@ -5,10 +5,11 @@ use mahabharatha_core::run::event::{Candidate, GateFailure, GatePass, Obstacle};
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::store::locks::IntegrationLock;
 
-use super::command::{BASE, Check, Failed, Ran};
+use super::command::{Check, Failed, Ran};
 use super::prepare::{Prepared, Readied};
 use super::worktree::{LockFiles, StagingWorktree, short_name};
 use super::{Integration, Note, Outcome, Verification};
+use crate::report::running_gate::BASE;
 
 /// Arguments of `gate`.
 #[derive(Debug, Clone, Copy)]
