@@ -169,6 +169,11 @@ impl Run {
         self.emit(gate, effects);
     }
 
+    /// Tells whether the gates of the current level begin with a clean checkout.
+    pub fn is_next_gated_clean(&self) -> bool {
+        self.current().is_some_and(|current| self.is_gated_clean(current))
+    }
+
     fn is_gated_clean(&self, level: usize) -> bool {
         match self.policy.clean_gates {
             CleanGates::Last => self.is_last(level),

@@ -146,7 +146,7 @@ impl LocalHost {
 
     /// Checks out staging while agents work, so that a completed level integrates faster. Errors are ignored here; the
     /// level's integration reports them.
-    fn prepare_staging(&mut self, base: &Oid) {
+    fn prepare_staging(&mut self, base: &Oid, clean: bool) {
         if std::mem::replace(&mut self.staging_prepared, true) {
             return;
         }
@@ -157,7 +157,7 @@ impl LocalHost {
             let _one_at_a_time = staging.lock().unwrap_or_else(PoisonError::into_inner);
             context
                 .integration(forward_notes(events))
-                .and_then(|integration| integration.prepare_staging_worktree(&base))
+                .and_then(|integration| integration.prepare_staging_worktree(&base, clean))
         });
     }
 
@@ -186,7 +186,7 @@ impl LocalHost {
                 let control = jobs::start(&self.context, &job, run, &self.events);
                 self.started(id, &job, control);
                 if job.purpose == Purpose::Build {
-                    self.prepare_staging(&job.base);
+                    self.prepare_staging(&job.base, run.is_next_gated_clean());
                 }
             }
             Effect::PrepareSlot { worker } => {

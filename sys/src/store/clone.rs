@@ -4,7 +4,7 @@
 //! anything with its source that a program could change.
 
 use std::fs::{self, DirBuilder, File, FileTimes, OpenOptions, Permissions};
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +15,10 @@ use rustix::fs::OFlags;
 
 /// Most threads that copy files at the same time.
 const MAX_THREADS: usize = 8;
+/// Items that a thread takes at once: neighbours lie in one directory, in which only one file can be created at a time.
+const ITEMS_AT_ONCE: usize = 32;
+/// Largest file that is copied by one read and one write, which for small files takes less time than asking the kernel to.
+const SMALL_BYTES: u64 = 64 << 10;
 /// Largest file whose contents are compared.
 const MAX_COMPARED_BYTES: u64 = 64 << 20;
 
@@ -117,7 +121,7 @@ pub fn copy(from: &Path, listing: &Listing, to: &Path, method: Method) -> io::Re
     }
     fs::set_permissions(to, Permissions::from_mode(0o755))?;
     if Listing::of(from)? != *listing {
-        return Err(io::Error::new(io::ErrorKind::ResourceBusy, "it changed while it was copied"));
+        return Err(changed());
     }
     Ok(())
 }
@@ -126,15 +130,32 @@ fn copy_file(from: &Path, to: &Path, listed: &Entry, method: Method) -> io::Resu
     let mut source = open_source(from)?;
     let found = source.metadata()?;
     if !found.is_file() {
-        return Err(io::Error::new(io::ErrorKind::ResourceBusy, "it changed while it was copied"));
+        return Err(changed());
     }
-    let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
+    let mut target = OpenOptions::new().write(true).create_new(true).mode(listed.mode).open(to)?;
     match method {
         Method::Reflink => rustix::fs::ioctl_ficlone(&target, &source)?,
-        Method::Copy => io::copy(&mut source, &mut target).map(drop)?,
+        Method::Copy if listed.size > SMALL_BYTES => io::copy(&mut source, &mut target).map(drop)?,
+        Method::Copy => copy_small(&mut source, &mut target, listed.size)?,
     }
-    target.set_permissions(Permissions::from_mode(listed.mode))?;
+    // The umask may have taken bits away.
+    if target.metadata()?.mode() & 0o777 != listed.mode {
+        target.set_permissions(Permissions::from_mode(listed.mode))?;
+    }
     target.set_times(FileTimes::new().set_modified(found.modified()?))
+}
+
+fn changed() -> io::Error {
+    io::Error::new(io::ErrorKind::ResourceBusy, "it changed while it was copied")
+}
+
+fn copy_small(source: &mut File, target: &mut File, size: u64) -> io::Result<()> {
+    // One byte more, which a file that has grown fills.
+    let mut bytes = vec![0; size as usize + 1];
+    match source.read(&mut bytes)? {
+        read if read as u64 == size => target.write_all(&bytes[..read]),
+        _ => Err(changed()),
+    }
 }
 
 /// Gives each file of `to` the modification time of the same file in `from`, if their contents are the same. Returns how
@@ -162,7 +183,7 @@ fn same_contents(one: &Path, other: &Path) -> io::Result<bool> {
     }
     let read = |file: &mut File| -> io::Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(before.len() as usize);
-        io::Read::read_to_end(&mut io::Read::take(file, MAX_COMPARED_BYTES), &mut bytes)?;
+        file.take(MAX_COMPARED_BYTES).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
     let same = read(&mut first)? == read(&mut second)?;
@@ -180,11 +201,12 @@ fn set_modified(path: &Path, time: SystemTime) -> io::Result<()> {
 
 /// Calls `act` for each item on a few threads; returns the first error.
 fn in_parallel<T: Sync>(items: &[T], act: impl Fn(&T) -> io::Result<()> + Sync) -> io::Result<()> {
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS).min(items.len().max(1));
+    let chunks: Vec<&[T]> = items.chunks(ITEMS_AT_ONCE).collect();
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS).min(chunks.len().max(1));
     let next = AtomicUsize::new(0);
     let work = || -> io::Result<()> {
-        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
-            act(item)?;
+        while let Some(items) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
+            items.iter().try_for_each(&act)?;
         }
         Ok(())
     };
@@ -227,6 +249,38 @@ mod tests {
         fs::write(to.join("a/tool"), "changed").unwrap();
         assert_eq!(fs::read(from.join("a/tool")).unwrap(), b"x");
         assert_eq!(fs::read(to.join("a/b/again")).unwrap(), b"x");
+    }
+
+    #[test]
+    fn files_of_every_size_and_mode_are_copied_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        fs::create_dir(&from).unwrap();
+        let sizes = [0, 1, SMALL_BYTES, SMALL_BYTES + 1, 3 * SMALL_BYTES];
+        let modes = [0o400, 0o444, 0o600, 0o664, 0o777];
+        let contents = |size: u64| -> Vec<u8> { (0..size).map(|at| (at % 251) as u8).collect() };
+        for (size, mode) in sizes.into_iter().zip(modes) {
+            let file = from.join(size.to_string());
+            fs::write(&file, contents(size)).unwrap();
+            fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+        }
+        copy(&from, &Listing::of(&from).unwrap(), &to, Method::Copy).unwrap();
+        for (size, mode) in sizes.into_iter().zip(modes) {
+            let file = to.join(size.to_string());
+            assert!(fs::read(&file).unwrap() == contents(size), "{size}");
+            assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, mode, "{size}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_grows_or_shrinks_while_it_is_copied_is_not_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("from"), "abc").unwrap();
+        for (listed, is_taken) in [(2, false), (3, true), (4, false)] {
+            let mut source = open_source(&dir.path().join("from")).unwrap();
+            let mut target = tempfile::tempfile_in(dir.path()).unwrap();
+            assert_eq!(copy_small(&mut source, &mut target, listed).is_ok(), is_taken, "{listed}");
+        }
     }
 
     #[test]

@@ -75,10 +75,7 @@ impl Integration {
         }
         let worktree = StagingWorktree::open(self, base)?;
         let tree = self.tree_of(base)?;
-        if self.warm.is_some() {
-            worktree.set_to(&tree)?;
-            worktree.warm()?;
-        }
+        self.warm(&worktree, &tree)?;
         let tree = match self.prepare_tree(&worktree, &BASE, &tree)? {
             Prepared::Done(made) => made.tree,
             Prepared::Failed(check, failed) => {
@@ -183,6 +180,8 @@ impl Integration {
     ) -> Result<Result<Candidate, Outcome<Gated>>> {
         if call.clean {
             worktree.set_to_clean(&candidate.tree)?;
+        } else {
+            self.warm(worktree, &candidate.tree)?;
         }
         Ok(match self.prepare_tree(worktree, &call.level, &candidate.tree)? {
             Prepared::Done(LockFiles { tree, left_out, deleted }) => {
@@ -202,6 +201,15 @@ impl Integration {
             Prepared::Failed(check, failed) => Err(self.failed(call, &candidate, &check, failed, Vec::new())?),
             Prepared::Cancelled => Err(Outcome::Cancelled),
         })
+    }
+
+    /// Copies what the configuration names from the main checkout, if that is still to be done.
+    fn warm(&self, worktree: &StagingWorktree, tree: &Oid) -> Result<()> {
+        if self.warm.is_some() {
+            worktree.set_to(tree)?;
+            worktree.warm()?;
+        }
+        Ok(())
     }
 
     /// Runs `worktrees.setup` on the candidate if it is due. Returns the outcome if it fails or is cancelled.

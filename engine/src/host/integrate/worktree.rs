@@ -89,14 +89,17 @@ impl Drop for StagingWorktree<'_> {
 
 impl Integration {
     /// Creates the staging worktree and checks out `at`, so that a completed level integrates faster. Leaves a conflict
-    /// that the user is resolving untouched.
-    pub fn prepare_staging_worktree(&self, at: &Oid) -> Result<()> {
+    /// that the user is resolving untouched. `clean` tells whether the next gates begin with a clean checkout, which would
+    /// throw copies from the main checkout away.
+    pub fn prepare_staging_worktree(&self, at: &Oid, clean: bool) -> Result<()> {
         let worktree = StagingWorktree::open(self, at)?;
         if worktree.has_unfinished_merge() {
             return Ok(());
         }
         worktree.set_to(at)?;
-        worktree.warm()?;
+        if !clean || !self.caches.is_empty() {
+            worktree.warm()?;
+        }
         if self.confinement.isolation == Isolation::Container {
             worktree.sandbox(true)?.start_container()
         } else {

@@ -1,10 +1,20 @@
+use mahabharatha_core::config::{Config, Worktrees};
+
 use super::*;
+
+/// A repository with a directory that git ignores and that new worktrees get a copy of.
+fn built() -> (Lab, Option<Warm>) {
+    let lab = Lab::new();
+    fs::create_dir(lab.root.join("build")).unwrap();
+    fs::write(lab.root.join("build/made"), "by me").unwrap();
+    (lab, Warm::of(&Worktrees { warm: vec!["build".into()], ..Config::default().worktrees }))
+}
 
 /// Stages one task and leaves ignored files in staging's worktree.
 fn with_leftovers(lab: &Lab, integration: &Integration) -> (Oid, Oid) {
     let base = lab.oid("trunk");
     let (staging, _) = integration.staged(&base, &[lab.writes("A", &base, "a.txt", "done\n")]);
-    integration.prepare_staging_worktree(&base).unwrap();
+    integration.prepare_staging_worktree(&base, false).unwrap();
     fs::write(lab.staging("ignored"), "from before").unwrap();
     fs::create_dir(lab.staging("build")).unwrap();
     fs::write(lab.staging("build/cache"), "expensive").unwrap();
@@ -38,6 +48,29 @@ fn a_clean_checkout_keeps_only_the_declared_caches() {
     integration.gates = vec![gate("cache", "! test -e ignored && test -e build/cache && test -e 'dir/deep ü/g.txt'")];
     let gated = gated_clean(&lab, &integration, call(&base, &staging));
     assert!(matches!(&gated, Gated::Passed { passed, .. } if passed.iter().all(|pass| pass.clean)), "{gated:?}");
+}
+
+#[test]
+fn staging_is_warmed_when_its_gates_can_use_the_copy() {
+    let (lab, warm) = built();
+    let gates = vec![gate("warm", "test -e build/made")];
+    let integration = Integration { warm, gates, ..lab.integration() };
+    let base = lab.oid("trunk");
+    let (staging, _) = integration.staged(&base, &[lab.writes("A", &base, "a.txt", "done\n")]);
+    integration.prepare_staging_worktree(&base, true).unwrap();
+    assert!(!lab.staging("build").exists(), "a clean checkout would throw it away");
+    assert!(matches!(integration.gated(&lab, &base, &staging, &[]), Gated::Passed { .. }));
+    failure(gated_clean(&lab, &integration, call(&base, &staging)));
+}
+
+#[test]
+fn staging_is_warmed_ahead_of_gates_that_keep_the_copy() {
+    for (clean, caches) in [(false, vec![]), (true, vec!["build/".into()])] {
+        let (lab, warm) = built();
+        let integration = Integration { warm, caches, ..lab.integration() };
+        integration.prepare_staging_worktree(&lab.oid("trunk"), clean).unwrap();
+        assert!(lab.staging("build/made").exists(), "{clean}");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn gates_run_on_exactly_the_tree_that_is_to_land() {
     let lab = Lab::new();
     let mut integration = lab.integration();
     let (base, staging) = one_task(&lab, &integration);
-    integration.prepare_staging_worktree(&base).unwrap();
+    integration.prepare_staging_worktree(&base, false).unwrap();
     fs::write(lab.staging("left over.txt"), "from before").unwrap();
     fs::create_dir(lab.staging("build")).unwrap();
     fs::write(lab.staging("build/cache"), "expensive").unwrap();
@@ -400,7 +400,7 @@ fn a_conflict_is_left_for_the_user_to_resolve_and_commit() {
     // Gating again before the conflict is resolved leaves the user's work untouched.
     fs::write(lab.staging("a.txt"), "both, nearly\n").unwrap();
     assert!(matches!(obstacle(integration.gated(&lab, &base, &staging, &[])), Obstacle::Conflict { .. }));
-    integration.prepare_staging_worktree(&base).unwrap();
+    integration.prepare_staging_worktree(&base, false).unwrap();
     assert_eq!(fs::read_to_string(lab.staging("a.txt")).unwrap(), "both, nearly\n");
 
     fs::write(lab.staging("a.txt"), "both\n").unwrap();
@@ -473,7 +473,7 @@ fn an_ignored_directory_in_the_place_of_a_file_is_replaced_in_staging() {
     let mut integration = lab.integration();
     integration.owners.insert(task("A"), owns("build"));
     let base = lab.oid("trunk");
-    integration.prepare_staging_worktree(&base).unwrap();
+    integration.prepare_staging_worktree(&base, false).unwrap();
     fs::create_dir_all(lab.staging("build/deep")).unwrap();
     fs::write(lab.staging("build/deep/cache"), "x").unwrap();
     let (staging, _) = integration.staged(&base, &[lab.writes("A", &base, "build", "a file\n")]);
