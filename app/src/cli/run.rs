@@ -117,6 +117,8 @@ enum Sandbox {
     Auto,
     Bwrap,
     Landlock,
+    /// Only on macOS; untested
+    SandboxExec,
     /// None: everything runs with your rights
     Off,
 }
@@ -127,6 +129,7 @@ impl From<Sandbox> for SandboxMode {
             Sandbox::Auto => SandboxMode::Auto,
             Sandbox::Bwrap => SandboxMode::Bwrap,
             Sandbox::Landlock => SandboxMode::Landlock,
+            Sandbox::SandboxExec => SandboxMode::SandboxExec,
             Sandbox::Off => SandboxMode::Off,
         }
     }

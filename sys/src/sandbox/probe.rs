@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mahabharatha_core::config::{Isolation, SandboxMode};
 
+use super::system::SANDBOXES;
 use super::{Sandbox, Workplace};
 use crate::error::{Error, Kind, Result};
 use crate::proc::Cmd;
@@ -40,9 +41,10 @@ pub fn choose(mode: SandboxMode) -> Result<Isolation> {
         SandboxMode::Off => Ok(Isolation::Off),
         SandboxMode::Bwrap => available(Isolation::Bwrap).map(|()| Isolation::Bwrap),
         SandboxMode::Landlock => available(Isolation::Landlock).map(|()| Isolation::Landlock),
+        SandboxMode::SandboxExec => available(Isolation::SandboxExec).map(|()| Isolation::SandboxExec),
         SandboxMode::Auto => {
             let works = |isolation: &Isolation| available(*isolation).is_ok();
-            Ok([Isolation::Bwrap, Isolation::Landlock].into_iter().find(works).unwrap_or(Isolation::Off))
+            Ok(SANDBOXES.into_iter().find(works).unwrap_or(Isolation::Off))
         }
     }
 }

@@ -13,6 +13,8 @@ use std::time::SystemTime;
 
 use rustix::fs::OFlags;
 
+use super::reflink;
+
 /// Most threads that copy files at the same time.
 const MAX_THREADS: usize = 8;
 /// Largest file whose contents are compared.
@@ -94,8 +96,7 @@ impl Listing {
 pub fn can_reflink(from: &Path, listing: &Listing, into: &Path) -> bool {
     let Some(file) = listing.files.iter().find(|file| file.size > 0) else { return false };
     let source = open_source(&from.join(&file.path));
-    let target = tempfile::tempfile_in(into);
-    matches!((source, target), (Ok(source), Ok(target)) if rustix::fs::ioctl_ficlone(&target, &source).is_ok())
+    source.is_ok_and(|source| reflink::works(&source, into))
 }
 
 /// Copies what was listed of `from` to `to`, which must not exist. Fails if `from` has changed since or meanwhile. What is
@@ -128,11 +129,14 @@ fn copy_file(from: &Path, to: &Path, listed: &Entry, method: Method) -> io::Resu
     if !found.is_file() {
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, "it changed while it was copied"));
     }
-    let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
-    match method {
-        Method::Reflink => rustix::fs::ioctl_ficlone(&target, &source)?,
-        Method::Copy => io::copy(&mut source, &mut target).map(drop)?,
-    }
+    let target = match method {
+        Method::Reflink => reflink::create(&source, to)?,
+        Method::Copy => {
+            let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
+            io::copy(&mut source, &mut target)?;
+            target
+        }
+    };
     target.set_permissions(Permissions::from_mode(listed.mode))?;
     target.set_times(FileTimes::new().set_modified(found.modified()?))
 }
