@@ -11,7 +11,7 @@ pub const CLOSE_ON_EXEC: RecvFlags = RecvFlags::empty();
 
 /// Tells whether this program can run programs in containers.
 pub fn check_support() -> Result<()> {
-    Err(Error::new(Kind::Preflight, "containers need Linux: this program is their helper, and they cannot run it")
+    Err(Error::new(Kind::Preflight, "containers need Linux: their helper is this program, which is built for macOS")
         .hint("Use --mode subprocess."))
 }
 

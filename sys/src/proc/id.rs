@@ -51,7 +51,7 @@ impl ProcessId {
         system::wait_until_gone(self);
     }
 
-    /// Sends a signal to this process, and to no other that has reused the pid.
+    /// Sends a signal to this process, unless another has reused the pid.
     pub(super) fn signal(&self, signal: Signal) {
         system::signal(self, signal);
     }

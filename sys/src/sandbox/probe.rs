@@ -14,8 +14,10 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs a program in such a sandbox; fails with the reason if that does not work here.
 pub fn available(isolation: Isolation) -> Result<()> {
-    let refuse =
-        |why: &str| Err(Error::new(Kind::Preflight, format!("{isolation} does not work here: {}", why.trim())));
+    let refuse = |why: &str| {
+        Err(Error::new(Kind::Preflight, format!("{isolation} does not work here: {}", why.trim()))
+            .hint("`sandbox: auto` uses what works; `mahabharatha help security` says what each sandbox needs."))
+    };
     if isolation == Isolation::Off {
         return Ok(());
     }

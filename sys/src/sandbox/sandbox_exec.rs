@@ -19,8 +19,8 @@ const PROGRAM: &str = "/usr/bin/sandbox-exec";
 /// File beside the layout that holds the profile.
 const PROFILE: &str = "profile.sb";
 
-const READ: &str = "file-read* file-map-executable process-exec";
-const EVERYTHING: &str = "file-read* file-write* file-map-executable process-exec";
+const READ: &str = "file-read* file-map-executable process-exec*";
+const EVERYTHING: &str = "file-read* file-write* file-map-executable process-exec*";
 
 /// What every program needs. Terminals are only those that it opens itself; no service leads to the Keychain.
 const BASE: &str = r#"(version 1)
@@ -42,7 +42,8 @@ const BASE: &str = r#"(version 1)
 "#;
 
 /// Internet, names and certificates.
-const NETWORK: &str = r#"(allow system-socket)
+const NETWORK: &str = r#"(allow system-socket
+  (require-all (socket-domain AF_SYSTEM) (socket-protocol 2)) (socket-domain AF_ROUTE))
 (allow network-outbound (remote ip "*:*"))
 (allow network-inbound (local ip "*:*"))
 (allow network-bind (local ip "*:*"))
@@ -56,15 +57,19 @@ const NETWORK: &str = r#"(allow system-socket)
 /// Links of the system that programs follow.
 const LINKS: [&str; 3] = ["/etc", "/tmp", "/var"];
 
-/// Files and directories of the system with secrets.
-const SECRET: [&str; 5] = ["/etc/master.passwd", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssh", "/Library/Keychains"];
+/// Files and directories of the system with secrets. The volume of the users' data also appears below `/System`.
+const SECRET: [&str; 6] =
+    ["/etc/master.passwd", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssh", "/Library/Keychains", "/System/Volumes/Data"];
 
 /// Runs the program as the layout says and returns its exit code.
 pub fn run(layout: &Layout, dir: &Path, program: &OsStr, args: &[OsString]) -> io::Result<i32> {
+    if !cfg!(target_os = "macos") {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "it needs macOS"));
+    }
     let file = dir.join(PROFILE);
     fs::write(&file, profile(layout, |path| path.canonicalize().ok())?)?;
     std::env::set_current_dir(&layout.workdir)?;
-    let mut words = vec!["-f".into(), file.into(), program.to_owned()];
+    let mut words = vec!["-f".into(), file.into(), "--".into(), program.to_owned()];
     words.extend(args.iter().cloned());
     let inside = Attended::start(OsStr::new(PROGRAM), &words)?;
     let terminate = inside.terminator();
@@ -75,29 +80,31 @@ pub fn run(layout: &Layout, dir: &Path, program: &OsStr, args: &[OsString]) -> i
 /// Returns the profile for a layout, whose mounts are sorted with parents first. `real` resolves a path; what does not
 /// exist is left out.
 fn profile(layout: &Layout, real: impl Fn(&Path) -> Option<PathBuf>) -> io::Result<String> {
-    let mut profile = Profile { text: BASE.to_owned(), above: BTreeSet::new() };
-    let resolve = |paths: &[&str]| paths.iter().filter_map(|path| real(Path::new(path))).collect::<BTreeSet<_>>();
-    for path in resolve(&MACOS) {
-        profile.allow(READ, &path)?;
+    let mut profile = Profile { text: BASE.to_owned(), passed: BTreeSet::from(LINKS.map(PathBuf::from)) };
+    for (path, real) in MACOS.iter().filter_map(|path| Some((path, real(Path::new(path))?))) {
+        profile.pass(Path::new(path), &real);
+        profile.rule("allow", READ, "subpath", &real)?;
     }
-    for path in resolve(&SECRET) {
+    for path in SECRET.iter().filter_map(|path| real(Path::new(path))) {
         profile.rule("deny", EVERYTHING, "subpath", &path)?;
     }
     for mount in &layout.mounts {
         let Some(path) = real(&mount.from) else { continue };
+        profile.pass(&mount.from, &path);
         if mount.access == Access::Write {
-            profile.allow(EVERYTHING, &path)?;
-            profile.allow_sockets(&path)?;
+            profile.rule("allow", EVERYTHING, "subpath", &path)?;
+            profile.sockets("allow", &path)?;
         } else {
-            profile.allow(READ, &path)?;
+            profile.rule("allow", READ, "subpath", &path)?;
             // It may be in a writable directory.
             profile.rule("deny", "file-write*", "subpath", &path)?;
         }
     }
     for path in layout.hidden.iter().filter_map(|path| real(path)) {
         profile.rule("deny", EVERYTHING, "subpath", &path)?;
+        profile.sockets("deny", &path)?;
     }
-    for path in LINKS.map(PathBuf::from).into_iter().chain(profile.above.clone()) {
+    for path in profile.passed.clone() {
         profile.rule("allow", "file-read-metadata", "literal", &path)?;
     }
     if layout.network {
@@ -108,26 +115,29 @@ fn profile(layout: &Layout, real: impl Fn(&Path) -> Option<PathBuf>) -> io::Resu
 
 struct Profile {
     text: String,
-    /// Directories above those that are allowed, on the way to which programs ask for them.
-    above: BTreeSet<PathBuf>,
+    /// Directories and links on the way to what is allowed. Programs ask what they are, but cannot list them.
+    passed: BTreeSet<PathBuf>,
 }
 
 impl Profile {
-    fn allow(&mut self, operations: &str, path: &Path) -> io::Result<()> {
-        self.above.extend(path.ancestors().skip(1).map(Path::to_owned));
-        self.rule("allow", operations, "subpath", path)
+    /// Lets programs come to a path that is allowed, also by a link to it.
+    fn pass(&mut self, path: &Path, real: &Path) {
+        self.passed.extend(real.ancestors().skip(1).map(Path::to_owned));
+        if path != real {
+            self.passed.extend(path.ancestors().map(Path::to_owned));
+        }
     }
 
     fn rule(&mut self, verdict: &str, operations: &str, filter: &str, path: &Path) -> io::Result<()> {
         writeln!(self.text, "({verdict} {operations} ({filter} {}))", quoted(path)?).map_err(io::Error::other)
     }
 
-    /// Lets programs inside meet at sockets in a directory that they write.
-    fn allow_sockets(&mut self, path: &Path) -> io::Result<()> {
+    /// Says whether programs may meet at sockets in a directory.
+    fn sockets(&mut self, verdict: &str, path: &Path) -> io::Result<()> {
         let path = quoted(path)?;
         let ends = [("bind", "local"), ("inbound", "local"), ("outbound", "remote")];
         ends.iter().try_for_each(|(operation, end)| {
-            writeln!(self.text, "(allow network-{operation} ({end} unix-socket (subpath {path})))")
+            writeln!(self.text, "({verdict} network-{operation} ({end} unix-socket (subpath {path})))")
                 .map_err(io::Error::other)
         })
     }
@@ -153,44 +163,96 @@ mod tests {
     use super::super::Mount;
     use super::*;
 
+    /// A home with a toolchain that a link leads to, one worktree, and a checkout whose state is hidden.
     fn layout(network: bool) -> Layout {
         let mount = |path: &str, access| Mount { from: path.into(), to: path.into(), access };
         Layout {
             mounts: vec![
-                mount("/Users/me/.rustup", Access::Read),
-                mount("/tmp/project/w1", Access::Write),
-                mount("/state/sandbox/home", Access::Write),
-                mount("/tmp/project/w1/specs", Access::Read),
                 mount("/missing", Access::Read),
+                mount("/Users/me/.nvm", Access::Read),
+                mount("/Users/me/shop", Access::Read),
+                mount("/tmp/trees/w1", Access::Write),
+                mount("/Users/me/state/job/home", Access::Write),
+                mount("/tmp/trees/w1/specs", Access::Read),
             ],
-            hidden: vec!["/tmp/project/w1/.mahabharatha".into()],
+            hidden: vec!["/Users/me/shop/.git".into(), "/Users/me/shop/.mahabharatha".into()],
             network,
-            ..Layout::new(Isolation::SandboxExec, Path::new("/tmp/project/w1"))
+            ..Layout::new(Isolation::SandboxExec, Path::new("/tmp/trees/w1"))
         }
     }
 
-    /// Resolves the links that every macOS has.
+    /// Resolves the links of the system, and one of the user.
     fn real(path: &Path) -> Option<PathBuf> {
-        let is_link = |link: &&str| path.starts_with(link);
-        match ["/etc", "/tmp", "/var"].iter().find(is_link) {
-            Some(_) => Some(Path::new("/private").join(path.strip_prefix("/").ok()?)),
-            None => (path != Path::new("/missing")).then(|| path.to_owned()),
+        match path.to_str()? {
+            "/missing" => None,
+            "/private/var/db/xcode_select_link" => Some("/Library/Developer/CommandLineTools".into()),
+            "/Users/me/.nvm" => Some("/Users/me/tools/nvm".into()),
+            text if LINKS.iter().any(|link| path.starts_with(link)) => Some(format!("/private{text}").into()),
+            text => Some(text.into()),
         }
+    }
+
+    /// Tells whether the last rule of a line that matches allows an operation.
+    fn allows(profile: &str, operation: &str, path: &str) -> bool {
+        let matches = |line: &&str| {
+            let (operations, filter) = line.rsplit_once(" (").unwrap_or_default();
+            let (kind, place) = filter.trim_end_matches(')').split_once(' ').unwrap_or_default();
+            let place = place.trim_matches('"');
+            operations.split(' ').any(|other| other == operation)
+                && (path == place || kind == "subpath" && Path::new(path).starts_with(place))
+        };
+        profile.lines().rfind(matches).is_some_and(|line| line.starts_with("(allow "))
     }
 
     #[test]
-    fn the_profile_shows_the_layout_and_nothing_else() {
+    fn the_profile_follows_from_the_layout() {
         insta::assert_snapshot!(profile(&layout(true), real).unwrap());
+    }
+
+    #[test]
+    fn only_what_is_listed_can_be_read_or_written() {
+        let profile = profile(&layout(true), real).unwrap();
+        let readable = |path| allows(&profile, "file-read*", path);
+        let writable = |path| allows(&profile, "file-write*", path);
+        for path in ["/private/tmp/trees/w1/a", "/Users/me/state/job/home/a"] {
+            assert!(readable(path) && writable(path), "{path}");
+        }
+        for path in ["/usr/lib/a", "/Users/me/tools/nvm/a", "/Users/me/shop/a", "/private/tmp/trees/w1/specs/a"] {
+            assert!(readable(path) && !writable(path), "{path}");
+        }
+        for path in [
+            "/Users/me",
+            "/Users/me/.ssh/id_ed25519",
+            "/Users/me/Library/Keychains/login.keychain-db",
+            "/Users/me/shop/.git/config",
+            "/Users/me/shop/.mahabharatha/state",
+            "/Users/me/state/job/layout.json",
+            "/private/tmp/trees",
+            "/private/tmp/trees/w2/a",
+            "/private/tmp/trees/w10",
+            "/private/etc/sudoers",
+            "/private/var/db/dslocal",
+            "/Library/Keychains/System.keychain",
+            "/System/Volumes/Data/Users/me/.ssh/id_ed25519",
+            "/Volumes/backup",
+        ] {
+            assert!(!readable(path) && !writable(path), "{path}");
+        }
+        for path in ["/Users/me", "/Users/me/.nvm", "/var", "/private/var/db/xcode_select_link"] {
+            assert!(allows(&profile, "file-read-metadata", path), "{path}");
+        }
+        assert!(!allows(&profile, "file-read-metadata", "/Users/me/.ssh"));
     }
 
     #[test]
     fn without_network_only_sockets_in_writable_directories_are_left() {
         let text = profile(&layout(false), real).unwrap();
-        assert!(
-            text.lines().filter(|line| line.contains("network")).all(|line| line.contains("unix-socket")),
-            "{text}"
-        );
-        assert!(!text.contains("(allow system-socket)") && !text.contains("mDNSResponder"), "{text}");
+        let of_network = |line: &&str| line.starts_with("(allow network") || line.starts_with("(allow system-socket");
+        for line in text.lines().filter(of_network) {
+            assert!(line.contains("unix-socket (subpath") || line.contains("AF_UNIX"), "{line}");
+        }
+        assert!(!text.contains("mDNSResponder") && !text.contains("com.apple.trustd"), "{text}");
+        assert!(profile(&layout(true), real).unwrap().ends_with(NETWORK));
     }
 
     #[test]
