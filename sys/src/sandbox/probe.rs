@@ -30,8 +30,11 @@ pub fn available(isolation: Isolation) -> Result<()> {
     let ended = cmd.merged().timeout(PROBE_TIMEOUT).run().map_err(Error::caused("cannot try the sandbox"))?;
     let printed = String::from_utf8_lossy(&ended.stdout);
     match sandbox.failure() {
-        Some(why) if printed.trim().is_empty() => refuse(&why),
-        Some(why) => refuse(&format!("{why}: {printed}")),
+        Some(why) => {
+            // `confine` prints the reason as well.
+            let others: Vec<&str> = printed.lines().filter(|line| !line.ends_with(&why)).collect();
+            refuse(&if others.is_empty() { why } else { format!("{why}: {}", others.join("\n")) })
+        }
         None if !ended.success() || !worktree.join("probe").exists() => refuse(&printed),
         None => Ok(()),
     }
