@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 pub enum Isolation {
     Bwrap,
     Landlock,
+    /// `sandbox-exec` of macOS.
+    #[serde(rename = "sandbox-exec")]
+    SandboxExec,
     /// A container for each worker.
     Container,
     /// None: programs have the user's rights.
@@ -22,6 +25,11 @@ impl Isolation {
     pub fn maps_paths(self) -> bool {
         self == Isolation::Bwrap
     }
+
+    /// Whether a sandbox only restricts access: every path inside leads to the same file outside.
+    pub fn keeps_paths(self) -> bool {
+        matches!(self, Isolation::Landlock | Isolation::SandboxExec)
+    }
 }
 
 impl fmt::Display for Isolation {
@@ -29,6 +37,7 @@ impl fmt::Display for Isolation {
         f.write_str(match self {
             Isolation::Bwrap => "bwrap",
             Isolation::Landlock => "landlock",
+            Isolation::SandboxExec => "sandbox-exec",
             Isolation::Container => "container",
             Isolation::Off => "off",
         })

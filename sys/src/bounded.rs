@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::io::{BufRead, Error, ErrorKind, Read, Result};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -79,8 +78,17 @@ fn project_of(path: &Path) -> Option<PathBuf> {
 }
 
 /// Returns where an open file is. Asked after opening, so that a link that is changed meanwhile makes no difference.
+#[cfg(target_os = "linux")]
 fn place_of(file: &File) -> Result<PathBuf> {
+    use std::os::fd::AsRawFd;
     std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+/// Returns where an open file is.
+#[cfg(target_os = "macos")]
+fn place_of(file: &File) -> Result<PathBuf> {
+    use std::os::unix::ffi::OsStringExt;
+    Ok(std::ffi::OsString::from_vec(rustix::fs::getpath(file)?.into_bytes()).into())
 }
 
 fn check_inside(root: &Path, place: &Path) -> Result<()> {

@@ -1,5 +1,8 @@
 //! Access to the outside world, one module per boundary: processes, git, files, the terminal.
 
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+compile_error!("only Linux and macOS are supported");
+
 pub mod bounded;
 pub mod container;
 pub mod crash;

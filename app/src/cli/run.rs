@@ -51,7 +51,7 @@ pub struct RunArgs {
     mode: Mode,
     /// How agents, verifications and gates are confined [default: sandbox]
     #[arg(long, value_name = "SANDBOX")]
-    sandbox: Option<Sandbox>,
+    sandbox: Option<SandboxArg>,
     /// The agent for tasks that name none [default: agent]
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
@@ -112,22 +112,25 @@ impl From<ScheduleArg> for Schedule {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Sandbox {
+enum SandboxArg {
     /// The strongest one that works on this machine
     Auto,
     Bwrap,
     Landlock,
+    /// Only on macOS; untested
+    SandboxExec,
     /// None: everything runs with your rights
     Off,
 }
 
-impl From<Sandbox> for SandboxMode {
-    fn from(sandbox: Sandbox) -> Self {
+impl From<SandboxArg> for SandboxMode {
+    fn from(sandbox: SandboxArg) -> Self {
         match sandbox {
-            Sandbox::Auto => SandboxMode::Auto,
-            Sandbox::Bwrap => SandboxMode::Bwrap,
-            Sandbox::Landlock => SandboxMode::Landlock,
-            Sandbox::Off => SandboxMode::Off,
+            SandboxArg::Auto => SandboxMode::Auto,
+            SandboxArg::Bwrap => SandboxMode::Bwrap,
+            SandboxArg::Landlock => SandboxMode::Landlock,
+            SandboxArg::SandboxExec => SandboxMode::SandboxExec,
+            SandboxArg::Off => SandboxMode::Off,
         }
     }
 }

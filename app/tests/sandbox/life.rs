@@ -85,4 +85,7 @@ fn what_cannot_be_had_is_refused() {
     }
     let path = path.path().to_str().unwrap();
     repo.run_with(&["sandbox", "--", "true"], &[("PATH", path)]).code(7).says("bwrap does not work here");
+    repo.config("sandbox: sandbox-exec\n");
+    let refused = repo.run(&["sandbox", "--", "true"]).code(7);
+    refused.says("error: sandbox-exec does not work here: it needs macOS\nhint: `sandbox: auto` uses what works");
 }

@@ -310,6 +310,7 @@ fn sandbox(root: &mut Table<'_>) -> Sandbox {
         ("auto", SandboxMode::Auto),
         ("bwrap", SandboxMode::Bwrap),
         ("landlock", SandboxMode::Landlock),
+        ("sandbox-exec", SandboxMode::SandboxExec),
         ("off", SandboxMode::Off),
     ];
     if let Some(mode) = root.word_alone("sandbox", &modes) {

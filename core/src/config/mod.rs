@@ -275,6 +275,8 @@ pub enum SandboxMode {
     Auto,
     Bwrap,
     Landlock,
+    #[serde(rename = "sandbox-exec")]
+    SandboxExec,
     Off,
 }
 

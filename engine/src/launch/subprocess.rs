@@ -18,8 +18,9 @@ pub fn start(program: &Path, job_dir: &Path, spec: &JobSpec) -> Result<Running> 
     let output = job_dir.join(OUTPUT_FILE);
     let file = state_file::open(&output).map_err(io("create", &output))?;
     file.set_len(0).map_err(io("write", &output))?;
-    // An update may have removed or be replacing the executable; the running one can still be started through /proc.
-    let program = if program.exists() { program } else { Path::new("/proc/self/exe") };
+    // An update may have removed or be replacing the executable; Linux can still start the running one.
+    let running = || proc::own_program().map_err(Error::caused("cannot start a worker"));
+    let program = if program.exists() { program.to_owned() } else { running()? };
     Cmd::new(program)
         .args(["worker", spec.job.task.as_str(), "--job-dir"])
         .arg(job_dir)

@@ -3,7 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use mahabharatha_core::config::Isolation;
 use mahabharatha_sys::bounded::{self, SMALL_FILE_BYTES};
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::sandbox::{self, Sandbox};
@@ -59,7 +58,7 @@ pub struct GitLink<'a> {
 
 impl Drop for GitLink<'_> {
     fn drop(&mut self) {
-        if self.spec.confinement.isolation == Isolation::Landlock {
+        if self.spec.confinement.isolation.keeps_paths() {
             // The next attempt writes it again, and reports what is in the way.
             let _ = write_worktree_git_files(self.spec, &self.job_dir.join("quarantine"));
         }

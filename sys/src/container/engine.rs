@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::api::{self, Answer};
+use super::system::check_support;
 use crate::error::{Error, Kind, Result};
 use crate::proc::{self, Cmd, Ended, bounded_text};
 
@@ -78,6 +79,7 @@ impl std::fmt::Display for Engine {
 impl Engine {
     /// Finds the engine that the user asks for; fails with the reason if it does not answer.
     pub fn find(choice: ContainerEngine) -> Result<Engine> {
+        check_support()?;
         let kinds: &[EngineKind] = match choice {
             ContainerEngine::Auto => &[EngineKind::Docker, EngineKind::Podman],
             ContainerEngine::Docker => &[EngineKind::Docker],

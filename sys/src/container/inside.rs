@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use serde::{Deserialize, Serialize};
 
 use super::frame::{self, Kind};
+use super::system;
 use crate::proc::{self, Relayed};
 
 /// Exit codes of a program that cannot be started, as a shell gives them.
@@ -51,7 +51,7 @@ type Shared<T> = Arc<Mutex<T>>;
 
 /// Starts the programs that `requests` asks for until it ends, and answers on `answers`.
 pub fn serve(requests: impl Read + Send + 'static, answers: impl Write + Send) -> io::Result<()> {
-    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    system::refuse_tracing()?;
     proc::become_subreaper()?;
     let standing = proc::own_standing()?;
     let current = Shared::<Current>::default();

@@ -20,6 +20,7 @@ use rustix::net::{
 use super::exec::Demultiplexed;
 use super::frame::{self, Kind};
 use super::inside::{Ended, Program};
+use super::system::CLOSE_ON_EXEC;
 use super::{Container, helper, user};
 use crate::error::{Error, Result};
 
@@ -138,7 +139,7 @@ impl Parking {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut id = [0; ID_BYTES];
-        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let flags = RecvFlags::DONTWAIT | CLOSE_ON_EXEC;
         let received = recvmsg(&self.exit, &mut [IoSliceMut::new(&mut id)], &mut control, flags).ok()?;
         let descriptor = control.drain().find_map(|message| match message {
             RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),

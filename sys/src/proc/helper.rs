@@ -35,15 +35,20 @@ impl Relayed {
     }
 
     /// Waits for the program itself and returns its exit code.
-    pub fn wait(mut self) -> io::Result<i32> {
-        if let Some(pid) = Pid::from_raw(self.0.id() as i32) {
-            // Without reaping it: that is done under the lock of our children, which may not be held for long.
-            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-            while matches!(waitid(WaitId::Pid(pid), options), Err(rustix::io::Errno::INTR)) {}
-        }
-        let status = tree::reap(&mut self.0)?;
-        Ok(status.code().unwrap_or_else(|| KILLED + status.signal().unwrap_or_default()))
+    pub fn wait(self) -> io::Result<i32> {
+        wait(self.0)
     }
+}
+
+/// Waits for a child and returns its exit code.
+pub(super) fn wait(mut child: Child) -> io::Result<i32> {
+    if let Some(pid) = Pid::from_raw(child.id() as i32) {
+        // Without reaping it: that is done under the lock of our children, which may not be held for long.
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while matches!(waitid(WaitId::Pid(pid), options), Err(rustix::io::Errno::INTR)) {}
+    }
+    let status = tree::reap(&mut child)?;
+    Ok(status.code().unwrap_or_else(|| KILLED + status.signal().unwrap_or_default()))
 }
 
 /// Returns everything of this process that other processes of the same user can change and that programs started by it

@@ -1,6 +1,7 @@
 //! The only module that starts programs: with a minimal environment, in their own process group, with bounded output.
 //! Ends a program together with its whole process tree.
 
+mod attended;
 mod env;
 mod feed;
 mod helper;
@@ -9,7 +10,11 @@ mod lines;
 mod output;
 mod quote;
 mod running;
+#[cfg(target_os = "linux")]
 mod supervised;
+#[cfg_attr(target_os = "linux", path = "linux.rs")]
+#[cfg_attr(target_os = "macos", path = "macos.rs")]
+mod system;
 mod tree;
 mod watchdog;
 
@@ -26,17 +31,20 @@ use std::time::Duration;
 
 use watchdog::Watchdog;
 
+pub use attended::Attended;
 pub use env::{
     NETWORK_VARIABLES, base_env, expand_home, find_program, home, is_program, is_set, leading_program, shell,
 };
 pub use feed::Feed;
 pub use helper::{Relayed, loaded_files, own_standing};
-pub use id::{ProcessId, ancestor_without, find_marked, find_working_in, ignores, login_session};
+pub use id::{ProcessId, ancestor_without, find_marked, find_working_in, login_session};
 pub use lines::Lines;
 pub use output::{Kept, bounded_text};
 pub use quote::{shell_line, shell_word};
 pub use running::{Canceller, Running};
-pub use supervised::{Supervised, exec};
+#[cfg(target_os = "linux")]
+pub use supervised::Supervised;
+pub use system::ignores;
 pub use tree::{
     become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_within, has_descendants,
     kill_alone, terminate_descendants,
@@ -303,6 +311,12 @@ impl Cmd {
 pub fn begin_session() -> io::Result<()> {
     rustix::process::setsid()?;
     Ok(())
+}
+
+/// Replaces this process by the program; returns only if that fails.
+pub fn exec(program: &OsStr, args: &[OsString]) -> io::Error {
+    let error = Command::new(program).args(args).exec();
+    io::Error::new(error.kind(), format!("cannot run {}: {error}", program.display()))
 }
 
 /// Exit status and output of a program that has ended.

@@ -79,9 +79,3 @@ fn next(reader: &mut BufReader<PipeReader>) -> io::Result<Option<Status>> {
     }
     Ok(Some(serde_json::from_str(&line)?))
 }
-
-/// Replaces this process by the program; returns only if that fails.
-pub fn exec(program: &OsStr, args: &[OsString]) -> io::Error {
-    let error = Command::new(program).args(args).exec();
-    io::Error::new(error.kind(), format!("cannot run {}: {error}", program.display()))
-}

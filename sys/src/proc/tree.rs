@@ -1,5 +1,5 @@
-//! Ends whole process trees, including processes that detached: as a subreaper we become the parent of every orphan
-//! below us. Must never end a process that was our child before we started any.
+//! Ends whole process trees, including processes that detached: on Linux we become, as a subreaper, the parent of every
+//! orphan below us. Must never end a process that was our child before we started any.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -9,9 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{Pid, Signal, WaitIdOptions, WaitOptions};
+use rustix::process::{Pid, Signal, WaitOptions};
 
-use super::id::{ProcessId, Stat, table};
+use super::id::{ProcessId, Stat};
+use super::system::{self, may_have_descendants, table};
 
 /// Time after which a process counts as unkillable: stuck in the kernel, or owned by another user.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,12 +31,11 @@ struct Registry {
 impl Registry {
     /// Returns the orphans that were reparented to us, zombies included.
     fn orphans(&self) -> Vec<Stat> {
-        if !self.subreaper || !has_children() {
+        if !self.subreaper || !may_have_descendants() {
             return Vec::new();
         }
-        let own = std::process::id();
         let known = |pid| self.spawned.contains(&pid) || self.inherited.contains(&pid);
-        table().into_iter().filter(|stat| stat.parent == own && !known(stat.id.pid)).collect()
+        system::adopted().into_iter().filter(|stat| !known(stat.id.pid)).collect()
     }
 
     fn reap_orphans(&self) {
@@ -64,6 +64,7 @@ pub(super) fn spawn_passing(command: &mut Command, passed_on: &[OwnedFd]) -> io:
         fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
     }
     let child = child?;
+    system::remember_mark(command, child.id());
     registry.spawned.insert(child.id());
     Ok(child)
 }
@@ -81,7 +82,7 @@ pub fn become_subreaper() -> io::Result<()> {
     if !registry.subreaper {
         registry.subreaper = true;
         registry.inherited = registry.orphans().iter().map(|stat| stat.id.pid).collect();
-        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        system::adopt_orphans()?;
     }
     Ok(())
 }
@@ -93,7 +94,7 @@ pub fn descendants(pid: u32) -> Vec<ProcessId> {
 
 /// Tells whether this process has living descendants.
 pub fn has_descendants() -> bool {
-    has_children() && !descendants(std::process::id()).is_empty()
+    may_have_descendants() && !descendants(std::process::id()).is_empty()
 }
 
 /// Sends SIGTERM to all descendants of this process.
@@ -104,7 +105,7 @@ pub fn terminate_descendants() {
 /// Ends all descendants of this process; returns `false` if some could not be killed. `grace` is the time between
 /// SIGTERM and SIGKILL; with zero they are killed at once.
 pub fn end_descendants(grace: Duration) -> bool {
-    if !has_children() {
+    if !may_have_descendants() {
         return true;
     }
     let ours = || {
@@ -127,13 +128,20 @@ pub fn end_descendants(grace: Duration) -> bool {
 
 /// Kills the orphans that were reparented to us, with their descendants; returns `false` if some could not be killed.
 pub fn end_orphans() -> bool {
-    if !has_children() {
+    if !may_have_descendants() {
         return true;
     }
     kill_all(|| {
         let orphans = registry().orphans();
         with_descendants(&orphans.iter().map(|stat| stat.id.pid).collect::<Vec<u32>>())
     })
+}
+
+/// Kills every other process of the session that this process leads; returns `false` if some could not be killed.
+pub(super) fn end_session() -> bool {
+    let own = std::process::id();
+    let is_in_it = |stat: &Stat| stat.session == own.cast_signed() && stat.id.pid != own && !stat.zombie;
+    kill_all(|| table().iter().filter(|stat| is_in_it(stat)).map(|stat| stat.id).collect())
 }
 
 /// Sends SIGTERM to a process, and kills it with all its descendants if it is still alive after the grace period.
@@ -190,12 +198,6 @@ fn kill_all(living: impl Fn() -> Vec<ProcessId>) -> bool {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-}
-
-/// Tells whether this process has any child. Answers the common case, no children, with a single system call.
-fn has_children() -> bool {
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    !matches!(rustix::process::waitid(rustix::process::WaitId::All, options), Err(rustix::io::Errno::CHILD))
 }
 
 fn with_descendants(roots: &[u32]) -> Vec<ProcessId> {

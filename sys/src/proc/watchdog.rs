@@ -4,7 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Cmd, Feed, Running};
+use super::{Cmd, Feed, Running, system};
 
 /// Environment variable that identifies the processes of a job, even those that detached. Its value is a path in our
 /// state directory, so that no two repositories share one.
@@ -29,8 +29,8 @@ impl Watchdog {
     }
 }
 
-/// Returns the path of the running executable, even if its file was replaced or removed.
+/// Returns the path of the running executable; on Linux even if its file was replaced or removed.
 pub fn own_program() -> io::Result<PathBuf> {
     let program = std::env::current_exe()?;
-    Ok(if program.exists() { program } else { PathBuf::from("/proc/self/exe") })
+    if program.exists() { Ok(program) } else { system::removed_program() }
 }

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::places::{self, SECRET, SYSTEM};
-use super::{Access, Layout};
+use super::places::SYSTEM;
+use super::{Access, Layout, SECRET, name_servers};
 
 /// Namespaces of its own, no capability, no terminal of the caller, no life after the caller's death.
 const PROCESS: [&str; 10] = [
@@ -47,14 +47,14 @@ pub fn options(layout: &Layout) -> Vec<OsString> {
     options.add(["--proc", "/proc"]);
     options.add(KERNEL_SETTINGS);
     options.add(FRESH);
-    if let Some(file) = places::name_servers() {
+    if let Some(file) = name_servers() {
         options.bind("--ro-bind", &file, &file);
     }
     for mount in &layout.mounts {
         match &mount.access {
             Access::Read => options.bind("--ro-bind", &mount.from, &mount.to),
             Access::Write => options.bind("--bind", &mount.from, &mount.to),
-            Access::Overlay(changes) => options.bind("--bind", &super::confine::merged(changes), &mount.to),
+            Access::Overlay(changes) => options.bind("--bind", &super::merged(changes), &mount.to),
         }
     }
     layout.hidden.iter().for_each(|dir| options.hide(dir));

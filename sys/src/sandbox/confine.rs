@@ -4,19 +4,13 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
 use mahabharatha_core::config::Isolation;
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
-use rustix::process::{Signal, getgid, getuid};
-use rustix::thread::{CapabilitySet, UnshareFlags};
 
-use super::{Access, FAILURE, Layout, bwrap, container, landlock, raw};
+use super::{FAILURE, Layout, container, raw, sandbox_exec, system};
 use crate::bounded::{self, LARGE_FILE_BYTES};
-use crate::proc::{Supervised, exec};
-use crate::signals;
-use crate::store::tree;
+use crate::proc::exec;
 
 /// Runs the program confined as the layout file says and returns its exit code; 128 and the number of the signal that
 /// killed it. If the sandbox cannot be set up, reports why in a file beside the layout.
@@ -39,97 +33,15 @@ fn read(layout_file: &Path) -> io::Result<Layout> {
 }
 
 fn start(layout: &Layout, dir: &Path, program: &OsStr, args: &[OsString]) -> io::Result<i32> {
-    die_with_caller()?;
+    system::die_with_caller()?;
     // A session of its own: a program that shares the caller's terminal could type into it.
     rustix::process::setsid()?;
     raw::close_inherited_on_exec()?;
-    raw::leave_session_keyring()?;
+    system::leave_session_keyring()?;
     match layout.isolation {
-        Isolation::Bwrap => in_bwrap(layout, program, args),
-        Isolation::Landlock => {
-            std::env::set_current_dir(&layout.workdir)?;
-            drop_capabilities();
-            landlock::restrict(layout)?;
-            Err(exec(program, args))
-        }
+        Isolation::Bwrap | Isolation::Landlock => system::run(layout, program, args),
+        Isolation::SandboxExec => sandbox_exec::run(layout, dir, program, args),
         Isolation::Container => container::run(layout, dir, program, args),
         Isolation::Off => Err(exec(program, args)),
-    }
-}
-
-/// Has this process, and the program that it becomes, killed when the thread that started it ends.
-fn die_with_caller() -> io::Result<()> {
-    Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?)
-}
-
-fn in_bwrap(layout: &Layout, program: &OsStr, args: &[OsString]) -> io::Result<i32> {
-    mount_overlays(layout)?;
-    // A new user namespace may have cleared it.
-    die_with_caller()?;
-    landlock::restrict_scope()?;
-    let mut words = bwrap::options(layout);
-    words.extend([OsString::from("--"), program.to_owned()]);
-    words.extend(args.iter().cloned());
-    let inside = Arc::new(Supervised::start(OsStr::new("bwrap"), &words)?);
-    let target = Arc::clone(&inside);
-    // Bubblewrap would kill everything at once; the program inside gets the signal instead, and its grace period.
-    signals::listen(move |_, _| target.terminate())?;
-    inside.wait()
-}
-
-/// Returns the directory in which an overlay with these changes is mounted.
-pub fn merged(changes: &Path) -> PathBuf {
-    changes.join("merged")
-}
-
-/// Mounts the overlays in a mount namespace of our own: this version of bubblewrap cannot.
-fn mount_overlays(layout: &Layout) -> io::Result<()> {
-    let overlays = layout.mounts.iter().filter_map(|mount| match &mount.access {
-        Access::Overlay(changes) => Some((&mount.from, changes)),
-        _ => None,
-    });
-    let overlays: Vec<(&PathBuf, &PathBuf)> = overlays.collect();
-    if overlays.is_empty() {
-        return Ok(());
-    }
-    let (user, group) = (getuid().as_raw(), getgid().as_raw());
-    #[expect(deprecated, reason = "the only safe form; this process has one thread and shares no descriptors")]
-    rustix::thread::unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
-    fs::write("/proc/self/setgroups", "deny")?;
-    fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
-    fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
-    mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
-    for (from, changes) in overlays {
-        let (target, work) = (merged(changes), changes.join("work"));
-        // An earlier mount leaves marks in it, which forbid another one.
-        tree::remove(&work).map_err(io::Error::other)?;
-        for dir in [&target, &work] {
-            fs::create_dir_all(dir)?;
-        }
-        let option = |key: &str, path: &Path| [key, "=", &escaped(path)].concat();
-        let options = [
-            option("lowerdir", from),
-            option("upperdir", &changes.join("upper")),
-            option("workdir", &work),
-            "userxattr".to_owned(),
-            // The changes are thrown away: without this, the end of every sandbox would write out the whole disk's cache.
-            "volatile".to_owned(),
-        ];
-        let options = std::ffi::CString::new(options.join(","))?;
-        mount("overlay", &target, "overlay", MountFlags::empty(), options.as_c_str())?;
-    }
-    Ok(())
-}
-
-/// Escapes a path for the options of an overlay.
-fn escaped(path: &Path) -> String {
-    path.to_string_lossy().replace('\\', "\\\\").replace(',', "\\,").replace(':', "\\:")
-}
-
-/// Drops the capabilities that root would get back with the next program, such as reading any process's environment.
-fn drop_capabilities() {
-    for capability in CapabilitySet::all().iter() {
-        // Fails without the right to drop them, in which case there are none to get back.
-        let _ = rustix::thread::remove_capability_from_bounding_set(capability);
     }
 }

@@ -10,6 +10,8 @@ use super::{Access, Layout, places};
 const NOT_FOUND: [&str; 4] = ["No such file or directory", "ENOENT", "Permission denied", "EACCES"];
 /// Words by which programs say that a file cannot be written.
 const NOT_WRITABLE: [&str; 4] = ["Read-only file system", "EROFS", "Permission denied", "EACCES"];
+/// Words by which programs say that `sandbox-exec` denied an access.
+const DENIED: [&str; 2] = ["Operation not permitted", "EPERM"];
 /// Lines of output that are examined, from its end.
 const MAX_LINES: usize = 400;
 
@@ -19,7 +21,9 @@ pub fn explain(layout: &Layout, output: &str) -> Option<String> {
         return None;
     }
     output.lines().rev().take(MAX_LINES).find_map(|line| {
-        let says = |words: &[&str]| words.iter().any(|word| line.contains(word));
+        let has = |words: &[&str]| words.iter().any(|word| line.contains(word));
+        let is_denied = layout.isolation == Isolation::SandboxExec && has(&DENIED);
+        let says = |words: &[&str]| is_denied || has(words);
         let paths = || paths_in(line).filter(|path| !path.starts_with(&layout.workdir));
         let unseen = |path: &PathBuf| access(layout, path).is_none() && path.exists();
         let read_only =

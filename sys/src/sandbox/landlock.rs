@@ -8,8 +8,8 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 
-use super::places::{self, SECRET, SYSTEM};
-use super::{Access, Layout};
+use super::places::SYSTEM;
+use super::{Access, Layout, SECRET, name_servers};
 
 /// The oldest kernel interface that isolates signals and abstract sockets (Linux 6.12).
 const INTERFACE: ABI = ABI::V6;
@@ -45,7 +45,7 @@ pub fn restrict(layout: &Layout) -> io::Result<()> {
             rules = allow(rules, &path, Access::Read)?;
         }
     }
-    if let Some(file) = places::name_servers() {
+    if let Some(file) = name_servers() {
         rules = allow(rules, &file, Access::Read)?;
     }
     for device in DEVICES {

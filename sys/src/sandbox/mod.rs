@@ -2,18 +2,20 @@
 //! what they are shown.
 //!
 //! Used for everything that executes what a repository or an agent wrote. `Sandbox::confine` turns a command into a call
-//! of our hidden command `confine`, which starts it in bubblewrap or under Landlock. Nothing that was written inside is
-//! to be believed.
+//! of our hidden command `confine`, which starts it in bubblewrap, under Landlock or by `sandbox-exec`. Nothing that was
+//! written inside is to be believed.
 
-mod bwrap;
 mod confine;
 mod container;
 mod contents;
 mod denial;
-mod landlock;
 mod places;
 mod probe;
 mod raw;
+mod sandbox_exec;
+#[cfg_attr(target_os = "linux", path = "linux.rs")]
+#[cfg_attr(target_os = "macos", path = "macos.rs")]
+mod system;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder};
@@ -154,7 +156,7 @@ impl Sandbox {
 
     /// Returns the home directory as the program sees it.
     pub fn home(&self) -> PathBuf {
-        if self.layout.isolation == Isolation::Landlock { self.dir.join("home") } else { self.home.clone() }
+        if self.layout.isolation.keeps_paths() { self.dir.join("home") } else { self.home.clone() }
     }
 
     /// Returns the private home directory as we see it, to put files into it; only where there is a sandbox.
@@ -211,7 +213,7 @@ impl Sandbox {
                 self.mount(path, &place, Access::Write);
                 Ok(())
             }
-            Isolation::Landlock => {
+            Isolation::Landlock | Isolation::SandboxExec => {
                 self.mount(path, path, Access::Write);
                 self.link_in_home(path, name)
             }
@@ -233,7 +235,7 @@ impl Sandbox {
                 self.mount(&file, &place, Access::Read);
                 Ok(())
             }
-            Isolation::Landlock => {
+            Isolation::Landlock | Isolation::SandboxExec => {
                 self.mount(git_dir, git_dir, Access::Write);
                 let place = worktree.join(".git");
                 tree::remove(&place)?;
@@ -243,7 +245,8 @@ impl Sandbox {
         }
     }
 
-    /// Lets a directory appear empty; under Landlock the names in it can still be listed.
+    /// Lets a directory appear empty. Under Landlock the names in it can still be listed, under `sandbox-exec` it cannot
+    /// be read.
     pub fn hide(&mut self, dir: &Path) {
         self.layout.hidden.push(dir.to_owned());
     }
@@ -292,7 +295,7 @@ impl Sandbox {
 
     /// Makes a package cache of the user usable without letting anything in it be changed.
     fn cache(&mut self, path: &Path, number: usize) -> Result<()> {
-        if self.layout.isolation == Isolation::Landlock {
+        if self.layout.isolation.keeps_paths() {
             // Npm fails if it cannot write to its cache; without one it makes a new one.
             if path.ends_with("_cacache") {
                 return Ok(());
@@ -310,7 +313,7 @@ impl Sandbox {
     /// cannot be mapped.
     fn link_below_home(&self, path: &Path) -> Result<()> {
         match path.strip_prefix(&self.home) {
-            Ok(below) if self.layout.isolation == Isolation::Landlock => self.link_in_home(path, below),
+            Ok(below) if self.layout.isolation.keeps_paths() => self.link_in_home(path, below),
             _ => Ok(()),
         }
     }
@@ -351,7 +354,7 @@ impl Sandbox {
         let file = self.dir.join(LAYOUT);
         let text = serde_json::to_vec(&layout).map_err(Error::caused("cannot describe the sandbox"))?;
         fs::write(&file, text).map_err(io("write", &file))?;
-        let tmp = if self.layout.isolation == Isolation::Landlock { self.dir.join("tmp") } else { "/tmp".into() };
+        let tmp = if self.layout.isolation.keeps_paths() { self.dir.join("tmp") } else { "/tmp".into() };
         let launcher = proc::own_program().map_err(Error::caused("cannot find the path of this executable"))?;
         let args = [OsString::from("confine"), file.into(), "--".into()];
         let cmd = cmd.cwd(&self.dir).env("HOME", self.home()).env("TMPDIR", tmp);

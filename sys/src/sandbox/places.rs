@@ -2,21 +2,29 @@
 
 use std::path::{Path, PathBuf};
 
-/// Directories of the system, readable in every sandbox. Not `/var`, `/run` and `/srv`, which hold data and sockets.
-pub const SYSTEM: [&str; 11] =
+/// Directories of the system, readable in every sandbox.
+pub const SYSTEM: &[&str] = if cfg!(target_os = "macos") { &MACOS } else { &LINUX };
+
+/// Those of Linux. Not `/var`, `/run` and `/srv`, which hold data and sockets.
+const LINUX: [&str; 11] =
     ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu"];
 
-/// Files and directories of the system with secrets, which root could read.
-pub const SECRET: [&str; 9] = [
-    "/etc/shadow",
-    "/etc/shadow-",
-    "/etc/gshadow",
-    "/etc/gshadow-",
-    "/etc/sudoers",
-    "/etc/sudoers.d",
-    "/etc/ssh",
-    "/etc/docker",
-    "/etc/kubernetes",
+/// Those of macOS. `/etc` leads to `/private/etc`.
+pub const MACOS: [&str; 14] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/etc",
+    "/opt",
+    "/nix",
+    "/System",
+    "/Library",
+    "/Applications/Xcode.app",
+    "/private/etc",
+    "/private/var/db/timezone",
+    "/private/var/db/xcode_select_link",
+    "/private/var/run/resolv.conf",
+    "/private/var/select",
 ];
 
 /// Toolchains in a home directory. No directory in which tools keep logins.
@@ -124,9 +132,4 @@ pub fn is_system(path: &Path) -> bool {
 pub fn package(program: &Path) -> Option<PathBuf> {
     let modules = program.ancestors().filter(|dir| dir.ends_with("node_modules")).last();
     modules.or_else(|| program.parent()).map(Path::to_owned)
-}
-
-/// Returns the file that holds the name servers, if `/etc/resolv.conf` is a link to a place outside of `/etc`.
-pub fn name_servers() -> Option<PathBuf> {
-    Path::new("/etc/resolv.conf").canonicalize().ok().filter(|path| !is_system(path))
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mahabharatha_core::config::{Isolation, SandboxMode};
 
+use super::system::SANDBOXES;
 use super::{Sandbox, Workplace};
 use crate::error::{Error, Kind, Result};
 use crate::proc::Cmd;
@@ -13,8 +14,10 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs a program in such a sandbox; fails with the reason if that does not work here.
 pub fn available(isolation: Isolation) -> Result<()> {
-    let refuse =
-        |why: &str| Err(Error::new(Kind::Preflight, format!("{isolation} does not work here: {}", why.trim())));
+    let refuse = |why: &str| {
+        Err(Error::new(Kind::Preflight, format!("{isolation} does not work here: {}", why.trim()))
+            .hint("`sandbox: auto` uses what works; `mahabharatha help security` says what each sandbox needs."))
+    };
     if isolation == Isolation::Off {
         return Ok(());
     }
@@ -27,8 +30,11 @@ pub fn available(isolation: Isolation) -> Result<()> {
     let ended = cmd.merged().timeout(PROBE_TIMEOUT).run().map_err(Error::caused("cannot try the sandbox"))?;
     let printed = String::from_utf8_lossy(&ended.stdout);
     match sandbox.failure() {
-        Some(why) if printed.trim().is_empty() => refuse(&why),
-        Some(why) => refuse(&format!("{why}: {printed}")),
+        Some(why) => {
+            // `confine` prints the reason as well.
+            let others: Vec<&str> = printed.lines().filter(|line| !line.ends_with(&why)).collect();
+            refuse(&if others.is_empty() { why } else { format!("{why}: {}", others.join("\n")) })
+        }
         None if !ended.success() || !worktree.join("probe").exists() => refuse(&printed),
         None => Ok(()),
     }
@@ -40,9 +46,10 @@ pub fn choose(mode: SandboxMode) -> Result<Isolation> {
         SandboxMode::Off => Ok(Isolation::Off),
         SandboxMode::Bwrap => available(Isolation::Bwrap).map(|()| Isolation::Bwrap),
         SandboxMode::Landlock => available(Isolation::Landlock).map(|()| Isolation::Landlock),
+        SandboxMode::SandboxExec => available(Isolation::SandboxExec).map(|()| Isolation::SandboxExec),
         SandboxMode::Auto => {
             let works = |isolation: &Isolation| available(*isolation).is_ok();
-            Ok([Isolation::Bwrap, Isolation::Landlock].into_iter().find(works).unwrap_or(Isolation::Off))
+            Ok(SANDBOXES.into_iter().find(works).unwrap_or(Isolation::Off))
         }
     }
 }

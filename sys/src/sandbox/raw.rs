@@ -6,12 +6,32 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 /// Closes every descriptor but standard input, output and error when the next program is executed.
+#[cfg(target_os = "linux")]
 pub fn close_inherited_on_exec() -> io::Result<()> {
     // SAFETY: the flag only marks descriptors; none is closed while this program runs.
     check(unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) })
 }
 
+/// Closes every descriptor but standard input, output and error when the next program is executed.
+#[cfg(target_os = "macos")]
+pub fn close_inherited_on_exec() -> io::Result<()> {
+    let open: Vec<RawFd> = std::fs::read_dir("/dev/fd")?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|descriptor| *descriptor > 2)
+        .collect();
+    for descriptor in open {
+        // SAFETY: the flag only marks the descriptor, which need not be open.
+        match check(unsafe { libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC) }) {
+            // That of the listing itself, which is closed by now.
+            Err(error) if error.raw_os_error() == Some(libc::EBADF) => {}
+            result => result?,
+        }
+    }
+    Ok(())
+}
+
 /// Leaves the caller's session keyring, whose keys the program could read, for a new and empty one.
+#[cfg(target_os = "linux")]
 pub fn leave_session_keyring() -> io::Result<()> {
     const JOIN_SESSION_KEYRING: libc::c_int = 1;
     // SAFETY: a null name asks for an anonymous keyring; no other argument is read.
@@ -25,11 +45,11 @@ pub fn leave_session_keyring() -> io::Result<()> {
 /// Takes over a descriptor that this process inherited. Call it once for each, before any other is opened.
 pub fn take_inherited(descriptor: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: asks for the flags of a descriptor, which need not be open.
-    check(unsafe { libc::syscall(libc::SYS_fcntl, descriptor, libc::F_GETFD) })?;
+    check(unsafe { libc::fcntl(descriptor, libc::F_GETFD) })?;
     // SAFETY: it is open, and nothing else in this process knows of it: it was inherited for this call.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-fn check(result: libc::c_long) -> io::Result<()> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+fn check(result: impl Into<libc::c_long>) -> io::Result<()> {
+    if result.into() < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

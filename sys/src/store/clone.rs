@@ -13,6 +13,8 @@ use std::time::SystemTime;
 
 use rustix::fs::OFlags;
 
+use super::reflink;
+
 /// Most threads that copy files at the same time.
 const MAX_THREADS: usize = 8;
 /// Items that a thread takes at once: neighbours lie in one directory, in which only one file can be created at a time.
@@ -98,8 +100,7 @@ impl Listing {
 pub fn can_reflink(from: &Path, listing: &Listing, into: &Path) -> bool {
     let Some(file) = listing.files.iter().find(|file| file.size > 0) else { return false };
     let source = open_source(&from.join(&file.path));
-    let target = tempfile::tempfile_in(into);
-    matches!((source, target), (Ok(source), Ok(target)) if rustix::fs::ioctl_ficlone(&target, &source).is_ok())
+    source.is_ok_and(|source| reflink::works(&source, into))
 }
 
 /// Copies what was listed of `from` to `to`, which must not exist. Fails if `from` has changed since or meanwhile. What is
@@ -132,13 +133,19 @@ fn copy_file(from: &Path, to: &Path, listed: &Entry, method: Method) -> io::Resu
     if !found.is_file() {
         return Err(changed());
     }
-    let mut target = OpenOptions::new().write(true).create_new(true).mode(listed.mode).open(to)?;
-    match method {
-        Method::Reflink => rustix::fs::ioctl_ficlone(&target, &source)?,
-        Method::Copy if listed.size > SMALL_BYTES => io::copy(&mut source, &mut target).map(drop)?,
-        Method::Copy => copy_small(&mut source, &mut target, listed.size)?,
-    }
-    // The umask may have taken bits away.
+    let target = match method {
+        Method::Reflink => reflink::create(&source, to)?,
+        Method::Copy => {
+            let mut target = OpenOptions::new().write(true).create_new(true).mode(listed.mode).open(to)?;
+            if listed.size > SMALL_BYTES {
+                io::copy(&mut source, &mut target)?;
+            } else {
+                copy_small(&mut source, &mut target, listed.size)?;
+            }
+            target
+        }
+    };
+    // A shared copy is only the user's so far; of another one the umask may have taken bits away.
     if target.metadata()?.mode() & 0o777 != listed.mode {
         target.set_permissions(Permissions::from_mode(listed.mode))?;
     }

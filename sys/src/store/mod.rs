@@ -14,6 +14,7 @@ pub mod log_file;
 pub mod ports;
 pub mod projection;
 pub mod prompt_cache;
+mod reflink;
 pub mod spool;
 pub mod state_file;
 pub mod tree;

@@ -6,6 +6,7 @@ use std::ffi::CStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
@@ -103,7 +104,8 @@ impl ListDir {
 
     /// Returns device and inode, which tell this directory from a later one at the same path.
     pub fn identity(&self) -> Option<(u64, u64)> {
-        fstat(&self.fd).ok().map(|found| (found.st_dev, found.st_ino))
+        let found = File::from(self.fd.try_clone().ok()?).metadata().ok()?;
+        Some((found.dev(), found.ino()))
     }
 
     /// Returns the ids that have a file, in ascending order.
