@@ -1,14 +1,15 @@
 //! Checks a graph file and reports every problem in one pass.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::Severity::{Error, Warning};
+use super::index::Index;
 use super::report::{Problem, Report, shown};
 use super::{
     OwnedPath, Rules, StartTree, Task, TaskGraph, claims, dependencies, disabled_checks, fields, owners, reads,
 };
 use crate::ids::{BadName, Feature, Level, TaskId};
-use crate::spec::{Effort, GraphFile, Shared, TaskSpec};
+use crate::spec::{Effort, GraphFile, TaskSpec};
 
 /// Longest timeout of a verification. Anything longer is a mistake, and could overflow time arithmetic.
 pub const MAX_TIMEOUT_SECONDS: u64 = 7 * 24 * 60 * 60;
@@ -18,13 +19,13 @@ const MAX_ESTIMATE_MINUTES: f64 = 365.0 * 24.0 * 60.0;
 pub(super) fn check(file: &GraphFile, start: Option<&StartTree>, rules: Rules) -> (Option<TaskGraph>, Vec<Problem>) {
     let mut report = Report::new(file);
     let feature = check_header(&mut report, file);
-    let first = check_ids(&mut report, file);
+    let (ids, names) = check_ids(&mut report, file);
     fields::check(&mut report, file);
     for (index, task) in file.tasks.iter().enumerate() {
         check_task(&mut report, index, task);
     }
-    let needs = dependencies::check(&mut report, file, &first);
-    let claims = claims::read(&mut report, file, &first);
+    let needs = dependencies::check(&mut report, file, &ids);
+    let claims = claims::read(&mut report, file, &ids);
     let made = owners::check(&mut report, file, &claims, &needs, rules);
     if let Some(start) = start {
         claims::check_start(&mut report, &claims, &made, start);
@@ -38,8 +39,17 @@ pub(super) fn check(file: &GraphFile, start: Option<&StartTree>, rules: Rules) -
         for claim in claims {
             owned[claim.task].push(claim.owned);
         }
-        let tasks = file.tasks.iter().zip(owned).map(|(spec, owned)| task(spec, owned)).collect::<Option<_>>()?;
-        Some(TaskGraph::assemble(feature, tasks))
+        let names = names.into_iter().collect::<Option<Vec<TaskId>>>()?;
+        let task = |(index, mut owned): (usize, Vec<OwnedPath>)| {
+            owned.sort();
+            owned.dedup();
+            let (spec, id) = (file.tasks[index].clone(), names[index].clone());
+            // Shared with the tasks themselves.
+            let dependencies = needs.get(index).iter().map(|&need| names[need].clone()).collect();
+            Task { id, level: Level(spec.level), dependencies, owned, spec }
+        };
+        let tasks = owned.into_iter().enumerate().map(task).collect();
+        Some(TaskGraph::assemble(feature, tasks, &needs, ids))
     });
     (graph, report.finish())
 }
@@ -59,31 +69,40 @@ fn bad_name(bad: &BadName) -> String {
     format!("{} is not a valid {}: {}", shown(&bad.value), bad.what, bad.rule)
 }
 
-/// Checks the ids, and returns the index of the first task with each id.
-fn check_ids<'f>(report: &mut Report, file: &'f GraphFile) -> BTreeMap<&'f str, usize> {
-    let mut first = BTreeMap::new();
-    let mut first_ignoring_case: BTreeMap<String, &str> = BTreeMap::new();
+/// Checks the ids. Returns the index of them, and each as a name unless it is none.
+fn check_ids(report: &mut Report, file: &GraphFile) -> (Index, Vec<Option<TaskId>>) {
+    let mut names = Vec::with_capacity(file.tasks.len());
     for (index, task) in file.tasks.iter().enumerate() {
-        if let Err(bad) = TaskId::new(task.id.clone()) {
-            report.task(Error, "bad_task_id", index, bad_name(&bad));
-        }
-        let alike = *first_ignoring_case.entry(task.id.to_ascii_lowercase()).or_insert(&task.id);
-        if first.contains_key(task.id.as_str()) {
-            let message = format!("the id {} is used by an earlier task", shown(&task.id));
+        let name = TaskId::new(task.id.as_str());
+        names.push(name.map_err(|bad| report.task(Error, "bad_task_id", index, bad_name(&bad))).ok());
+    }
+    let ids = Index::new(file.tasks.len(), |task| &file.tasks[task].id);
+    let lower: Vec<String> = file.tasks.iter().map(|task| task.id.to_ascii_lowercase()).collect();
+    let sorted: Vec<usize> = Index::new(lower.len(), |task| &lower[task]).sorted().collect();
+    for alike in sorted.chunk_by(|one, other| lower[*one] == lower[*other]).filter(|alike| alike.len() > 1) {
+        report_alike(report, file, alike);
+    }
+    (ids, names)
+}
+
+/// Reports tasks, in the order of the file, whose ids are the same or differ only in case.
+fn report_alike(report: &mut Report, file: &GraphFile, alike: &[usize]) {
+    let first = &file.tasks[alike[0]].id;
+    let mut known = BTreeSet::new();
+    for &index in alike {
+        let id = &file.tasks[index].id;
+        if !known.insert(id) {
+            let message = format!("the id {} is used by an earlier task", shown(id));
             report.task(Error, "duplicate_task_id", index, message);
-            continue;
-        }
-        first.insert(task.id.as_str(), index);
-        if alike != task.id {
+        } else if id != first {
             let message = format!(
                 "the id {} differs from {} only in case, which some file systems ignore",
-                shown(&task.id),
-                shown(alike)
+                shown(id),
+                shown(first)
             );
             report.task(Error, "duplicate_task_id", index, message);
         }
     }
-    first
 }
 
 fn check_task(report: &mut Report, index: usize, task: &TaskSpec) {
@@ -117,19 +136,4 @@ fn check_task(report: &mut Report, index: usize, task: &TaskSpec) {
         let message = "owns no files, so it cannot change anything; list files under `create` or `modify`";
         report.task(Warning, "owns_nothing", index, message.to_owned());
     }
-}
-
-fn task(spec: &Shared<TaskSpec>, mut owned: Vec<OwnedPath>) -> Option<Task> {
-    let mut known = BTreeSet::new();
-    let once = spec.dependencies.iter().filter(|dependency| known.insert(dependency.as_str()));
-    let dependencies = once.map(|dependency| TaskId::new(dependency.clone()).ok()).collect::<Option<_>>()?;
-    owned.sort();
-    owned.dedup();
-    Some(Task {
-        id: TaskId::new(spec.id.clone()).ok()?,
-        level: Level(spec.level),
-        dependencies,
-        owned,
-        spec: spec.clone(),
-    })
 }

@@ -1,8 +1,10 @@
 //! The paths that tasks claim, and whether each fits the commit that the run starts from.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Severity::{Error, Warning};
+use super::index::Index;
 use super::report::{Report, shown};
 use super::{EntryKind, OwnedPath, StartTree};
 use crate::spec::GraphFile;
@@ -13,21 +15,25 @@ pub(super) struct Claim<'f> {
     pub task: usize,
     pub listed: &'f str,
     pub owned: OwnedPath,
-    pub folded: String,
+    pub folded: Cow<'f, str>,
 }
 
 /// Returns every valid claim, in the order of the file, and reports the invalid ones.
-pub(super) fn read<'f>(report: &mut Report, file: &'f GraphFile, first: &BTreeMap<&str, usize>) -> Vec<Claim<'f>> {
+pub(super) fn read<'f>(report: &mut Report, file: &'f GraphFile, ids: &Index) -> Vec<Claim<'f>> {
     let mut claims = Vec::new();
     for (index, task) in file.tasks.iter().enumerate() {
+        if task.files.create.is_empty() && task.files.modify.is_empty() {
+            continue;
+        }
+        let first = ids.find(&task.id, |task| &file.tasks[task].id).unwrap_or(index);
         let create = task.files.create.iter().map(|listed| (listed, true));
         let modify = task.files.modify.iter().map(|listed| (listed, false));
         for (listed, create) in create.chain(modify) {
             match ListedPath::read(listed) {
                 Ok(ListedPath { path, directory }) => {
-                    let folded = folded(&path);
-                    let task = first.get(task.id.as_str()).copied().unwrap_or(index);
-                    claims.push(Claim { task, listed, owned: OwnedPath { path, directory, create }, folded });
+                    let is_folded = path == *listed && listed.is_ascii() && !listed.contains(char::is_uppercase);
+                    let folded = if is_folded { Cow::from(listed) } else { Cow::from(folded(&path)) };
+                    claims.push(Claim { task: first, listed, owned: OwnedPath { path, directory, create }, folded });
                 }
                 Err(bad) => report.path(Error, bad.code, index, listed, bad.why),
             }
@@ -49,7 +55,7 @@ pub(super) fn check_start(report: &mut Report, claims: &[Claim], made: &BTreeSet
         let found = misplaced(claim, start, &spellings).or_else(|| mismatch().filter(|found| !made_by_then(found)));
         if let Some((code, message)) = found {
             report.path(Error, code, claim.task, claim.listed, &message);
-        } else if let (true, Some(spelled)) = (claim.owned.create, spellings.get(&claim.folded)) {
+        } else if let (true, Some(spelled)) = (claim.owned.create, spellings.get(&*claim.folded)) {
             let message = format!("differs from {}, which exists, only in case or accents", shown(spelled));
             report.path(Warning, "path_case", claim.task, claim.listed, &message);
         }
@@ -130,7 +136,7 @@ fn file_mismatch(claim: &Claim, start: &StartTree, spellings: &BTreeMap<String, 
         }
         None if *create => None,
         None => {
-            let hint = match spellings.get(&claim.folded) {
+            let hint = match spellings.get(&*claim.folded) {
                 Some(spelled) => format!("; but {} does", shown(spelled)),
                 None => "; list it under `create`".to_owned(),
             };

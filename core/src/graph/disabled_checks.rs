@@ -113,8 +113,8 @@ fn names_check(words: &[&str]) -> bool {
 
 /// Tells whether the words begin with those of a phrase.
 fn starts_with(words: &[&str], phrase: &str) -> bool {
-    let phrase: Vec<&str> = phrase.split(' ').collect();
-    words.starts_with(&phrase)
+    let mut words = words.iter();
+    phrase.split(' ').all(|part| words.next() == Some(&part))
 }
 
 #[cfg(test)]

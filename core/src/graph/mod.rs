@@ -6,6 +6,10 @@ mod dependencies;
 mod disabled_checks;
 mod fields;
 mod grant;
+mod index;
+mod lists;
+mod nested;
+mod owned;
 mod owners;
 mod reads;
 mod report;
@@ -13,12 +17,14 @@ mod trace;
 mod tree;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use self::index::Index;
+use self::lists::Lists;
+use self::owned::OwnedIndex;
 use crate::ids::{Feature, Level, TaskId};
-use crate::spec::path::{ListedPath, ancestors, folded};
+use crate::spec::path::{ListedPath, folded};
 use crate::spec::{GraphFile, Shared, TaskSpec};
 
 pub use crate::severity::Severity;
@@ -34,11 +40,12 @@ pub use tree::{EntryKind, StartTree};
 pub struct TaskGraph {
     pub feature: Feature,
     tasks: Vec<Task>,
-    by_id: BTreeMap<TaskId, usize>,
-    owned_files: BTreeSet<String>,
-    owned_directories: BTreeSet<String>,
+    by_id: Index,
+    owned: OwnedIndex,
+    /// For each task, the tasks that it depends on directly.
+    needs: Lists,
     /// For each task, the tasks that depend on it directly.
-    needed_by: Vec<Vec<usize>>,
+    needed_by: Lists,
     /// For each task, the last one below it that owns one of its paths, too.
     owner_below: Vec<Option<usize>>,
 }
@@ -108,28 +115,24 @@ impl TaskGraph {
         check::check(file, start, rules)
     }
 
-    /// Builds the graph from parts that passed every check.
-    fn assemble(feature: Feature, mut tasks: Vec<Task>) -> TaskGraph {
+    /// Builds the graph from parts that passed every check, all of them in the order of the file.
+    fn assemble(feature: Feature, mut tasks: Vec<Task>, needs: &Lists, ids: Index) -> TaskGraph {
+        let mut order: Vec<usize> = (0..tasks.len()).collect();
+        order.sort_by_key(|&index| tasks[index].level);
         tasks.sort_by_key(|task| task.level);
-        let by_id: BTreeMap<TaskId, usize> =
-            tasks.iter().enumerate().map(|(index, task)| (task.id.clone(), index)).collect();
-        let mut needed_by = vec![Vec::new(); tasks.len()];
-        for (index, task) in tasks.iter().enumerate() {
-            for dependency in task.dependencies.iter().filter_map(|id| by_id.get(id)) {
-                needed_by[*dependency].push(index);
-            }
+        let mut position = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(to, &index)| position[index] = to);
+        let mut moved = Lists::with_capacity(tasks.len());
+        order.iter().for_each(|&index| moved.push(needs.get(index).iter().map(|&need| position[need])));
+        TaskGraph {
+            feature,
+            by_id: ids.moved(&position),
+            owned: OwnedIndex::new(&tasks),
+            needed_by: moved.inverted(),
+            needs: moved,
+            owner_below: owners::owner_below(&tasks),
+            tasks,
         }
-        let owned: Vec<OwnedPath> = tasks.iter().flat_map(|task| &task.owned).cloned().collect();
-        let (owned_files, owned_directories) = Default::default();
-        let owner_below = owners::owner_below(&tasks);
-        let mut graph = TaskGraph { feature, tasks, by_id, owned_files, owned_directories, needed_by, owner_below };
-        owned.iter().for_each(|owned| graph.note_owned(owned));
-        graph
-    }
-
-    fn note_owned(&mut self, owned: &OwnedPath) {
-        let paths = if owned.directory { &mut self.owned_directories } else { &mut self.owned_files };
-        paths.insert(owned.path.clone());
     }
 
     /// Sorted by level; within a level, in the order of the file.
@@ -138,12 +141,12 @@ impl TaskGraph {
     }
 
     pub fn task(&self, id: &TaskId) -> Option<&Task> {
-        self.by_id.get(id).map(|&index| &self.tasks[index])
+        self.index(id).map(|index| &self.tasks[index])
     }
 
     /// Returns the position in `tasks()`.
     pub fn index(&self, id: &TaskId) -> Option<usize> {
-        self.by_id.get(id).copied()
+        self.by_id.find(id.as_str(), |task| self.tasks[task].id.as_str())
     }
 
     /// Returns the levels that have tasks, ascending.
@@ -155,7 +158,7 @@ impl TaskGraph {
 
     /// Returns whether some task may change this path.
     pub fn is_owned(&self, path: &str) -> bool {
-        self.owned_files.contains(path) || ancestors(path).any(|above| self.owned_directories.contains(above))
+        self.owned.has(&self.tasks, path)
     }
 
     /// Returns the positions of the tasks that own this path, something above it or below it.
@@ -168,16 +171,16 @@ impl TaskGraph {
     /// Returns the graph with more paths, each owned by the task at the position beside it.
     pub fn with_grants(mut self, grants: impl IntoIterator<Item = (usize, OwnedPath)>) -> TaskGraph {
         for (task, path) in grants {
-            self.note_owned(&path);
             self.tasks[task].owned.push(path);
         }
+        self.owned = OwnedIndex::new(&self.tasks);
         self.owner_below = owners::owner_below(&self.tasks);
         self
     }
 
     /// Returns the positions of the tasks that the one at this position depends on directly.
     pub fn needs(&self, task: usize) -> impl Iterator<Item = usize> + '_ {
-        self.tasks[task].dependencies.iter().filter_map(|id| self.index(id))
+        self.needs.get(task).iter().copied()
     }
 
     /// Returns the position of the last task below the one at this position that owns one of its paths, too.
@@ -187,7 +190,7 @@ impl TaskGraph {
 
     /// Returns the positions of the tasks that depend directly on the one at this position.
     pub fn needed_by(&self, task: usize) -> &[usize] {
-        &self.needed_by[task]
+        self.needed_by.get(task)
     }
 
     /// Returns all tasks that depend on this one, directly or not, in graph order.
@@ -196,7 +199,7 @@ impl TaskGraph {
         let mut found = vec![false; self.tasks.len()];
         let mut open = vec![start];
         while let Some(index) = open.pop() {
-            for &next in &self.needed_by[index] {
+            for &next in self.needed_by.get(index) {
                 if !std::mem::replace(&mut found[next], true) {
                     open.push(next);
                 }

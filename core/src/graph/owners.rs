@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Severity::{Error, Warning};
 use super::Task;
 use super::claims::Claim;
+use super::lists::Lists;
+use super::nested::touching;
 use super::report::{Report, shown};
 use crate::spec::GraphFile;
 use crate::spec::path::ancestors;
@@ -27,13 +29,20 @@ impl Rules {
 
 /// Returns for each of the tasks, sorted by level, the last one before it that owns one of its paths, too.
 pub(super) fn owner_below(tasks: &[Task]) -> Vec<Option<usize>> {
+    let all: Vec<(usize, &str)> = tasks
+        .iter()
+        .enumerate()
+        .flat_map(|(index, task)| task.owned.iter().map(move |owned| (index, owned.path.as_str())))
+        .collect();
+    let shared: Vec<(usize, &str)> =
+        touching(all.iter().map(|(_, path)| *path)).into_iter().map(|at| all[at]).collect();
     let mut owners: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (index, task) in tasks.iter().enumerate() {
-        task.owned.iter().for_each(|owned| owners.entry(&owned.path).or_default().push(index));
+    for &(index, path) in &shared {
+        owners.entry(path).or_default().push(index);
     }
     let mut below = vec![None; tasks.len()];
-    for (index, task) in tasks.iter().enumerate() {
-        for path in task.owned.iter().flat_map(|owned| ancestors(&owned.path).chain([owned.path.as_str()])) {
+    for (index, path) in shared {
+        for path in ancestors(path).chain([path]) {
             for &other in owners.get(path).into_iter().flatten().filter(|other| **other != index) {
                 let above = &mut below[index.max(other)];
                 *above = (*above).max(Some(index.min(other)));
@@ -59,11 +68,12 @@ pub(super) fn check(
     report: &mut Report,
     file: &GraphFile,
     claims: &[Claim],
-    needs: &[Vec<usize>],
+    needs: &Lists,
     rules: Rules,
 ) -> BTreeSet<usize> {
-    check_same_tasks(report, claims);
-    let Some(clashes) = find_clashes(report, file, claims, rules) else { return BTreeSet::new() };
+    let shared = touching(claims.iter().map(|claim| &*claim.folded));
+    check_same_tasks(report, shared.iter().map(|&index| &claims[index]));
+    let Some(clashes) = find_clashes(report, file, claims, &shared, rules) else { return BTreeSet::new() };
     let level = |claim: usize| file.tasks[claims[claim].task].level;
     let in_order = |clash: &Clash| match level(clash.other) <= level(clash.claim) {
         true => (clash.other, clash.claim),
@@ -102,10 +112,11 @@ struct Group {
     file: Option<usize>,
 }
 
-/// Returns the claims on each path.
-fn group<'c>(claims: &'c [Claim]) -> BTreeMap<&'c str, Group> {
+/// Returns the claims on each path, of those with these indices.
+fn group<'c>(claims: &'c [Claim], shared: &[usize]) -> BTreeMap<&'c str, Group> {
     let mut groups: BTreeMap<&'c str, Group> = BTreeMap::new();
-    for (index, claim) in claims.iter().enumerate() {
+    for &index in shared {
+        let claim = &claims[index];
         let group = groups.entry(&claim.folded).or_default();
         group.file = group.file.or((!claim.owned.directory).then_some(index));
         if group.claims.last().is_none_or(|last| claims[*last].task != claim.task) {
@@ -115,13 +126,20 @@ fn group<'c>(claims: &'c [Claim]) -> BTreeMap<&'c str, Group> {
     groups
 }
 
-/// Returns the pairs of claims on one path by different tasks. A claim that may not share its path is in one such pair
-/// only. Returns none, and says so, if there are too many to look at.
-fn find_clashes(report: &mut Report, file: &GraphFile, claims: &[Claim], rules: Rules) -> Option<Vec<Clash>> {
-    let groups = group(claims);
+/// Returns the pairs of claims on one path by different tasks, found among those with the indices in `shared`. A claim
+/// that may not share its path is in one such pair only. Returns none, and says so, if there are too many to look at.
+fn find_clashes(
+    report: &mut Report,
+    file: &GraphFile,
+    claims: &[Claim],
+    shared: &[usize],
+    rules: Rules,
+) -> Option<Vec<Clash>> {
+    let groups = group(claims, shared);
     let (mut clashes, mut sharing) = (Vec::new(), 0);
-    for (index, claim) in claims.iter().enumerate() {
-        let same = groups[claim.folded.as_str()].claims.iter().take_while(|&&other| other < index);
+    for &index in shared {
+        let claim = &claims[index];
+        let same = groups[&*claim.folded].claims.iter().take_while(|&&other| other < index);
         let above = || ancestors(&claim.folded).filter_map(|directory| groups.get(directory));
         let file_above = above().find_map(|group| group.file);
         if let Some(above) = file_above.map(|above| &claims[above]) {
@@ -167,8 +185,11 @@ fn is_made_twice(first: &Claim, then: &Claim) -> bool {
 }
 
 /// Returns for each pair of tasks whether the second depends on the first, directly or not.
-fn depend(file: &GraphFile, needs: &[Vec<usize>], pairs: &[(usize, usize)]) -> Vec<bool> {
+fn depend(file: &GraphFile, needs: &Lists, pairs: &[(usize, usize)]) -> Vec<bool> {
     let mut found = vec![false; pairs.len()];
+    if pairs.is_empty() {
+        return found;
+    }
     let mut firsts: Vec<usize> = pairs.iter().map(|(first, _)| *first).collect();
     firsts.sort_unstable();
     firsts.dedup();
@@ -180,7 +201,7 @@ fn depend(file: &GraphFile, needs: &[Vec<usize>], pairs: &[(usize, usize)]) -> V
         let mut before = vec![0_u64; file.tasks.len()];
         for &task in &by_level {
             let itself = firsts.binary_search(&task).map_or(0, |bit| 1 << bit);
-            let lower = needs[task].iter().filter(|need| level(**need) < level(task));
+            let lower = needs.get(task).iter().filter(|need| level(**need) < level(task));
             before[task] = lower.fold(itself, |bits, need| bits | before[*need]);
         }
         for (found, (first, then)) in found.iter_mut().zip(pairs) {
@@ -193,7 +214,7 @@ fn depend(file: &GraphFile, needs: &[Vec<usize>], pairs: &[(usize, usize)]) -> V
 }
 
 /// Reports paths that one task lists twice.
-fn check_same_tasks(report: &mut Report, claims: &[Claim]) {
+fn check_same_tasks<'c, 'f: 'c>(report: &mut Report, claims: impl Iterator<Item = &'c Claim<'f>>) {
     let mut spelled: BTreeMap<(usize, &str), &Claim> = BTreeMap::new();
     for claim in claims {
         let earlier = *spelled.entry((claim.task, claim.owned.path.as_str())).or_insert(claim);

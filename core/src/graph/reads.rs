@@ -68,38 +68,43 @@ fn unreadable(
     Some(("read_too_early", message))
 }
 
-/// The claims by path and by task.
+/// The claims, sorted by path and by task.
 struct Makers<'c, 'f> {
     file: &'f GraphFile,
-    by_path: BTreeMap<&'c str, Vec<&'c Claim<'f>>>,
-    by_task: BTreeMap<usize, Vec<&'c Claim<'f>>>,
+    by_path: Vec<&'c Claim<'f>>,
+    by_task: Vec<&'c Claim<'f>>,
 }
 
 impl<'c, 'f> Makers<'c, 'f> {
     fn new(file: &'f GraphFile, claims: &'c [Claim<'f>]) -> Self {
-        let mut makers = Makers { file, by_path: BTreeMap::new(), by_task: BTreeMap::new() };
-        for claim in claims {
-            makers.by_path.entry(claim.folded.as_str()).or_default().push(claim);
-            makers.by_task.entry(claim.task).or_default().push(claim);
-        }
-        makers
+        let (mut by_path, mut by_task): (Vec<&Claim>, Vec<&Claim>) = (claims.iter().collect(), claims.iter().collect());
+        by_path.sort_by_key(|claim| &*claim.folded);
+        by_task.sort_by_key(|claim| claim.task);
+        Makers { file, by_path, by_task }
     }
 
     fn makes(&self, task: usize, path: &str) -> bool {
-        self.by_task.get(&task).is_some_and(|claims| claims.iter().any(|claim| touches(claim, path)))
+        let start = self.by_task.partition_point(|claim| claim.task < task);
+        self.by_task[start..].iter().take_while(|claim| claim.task == task).any(|claim| touches(claim, path))
     }
 
     /// Returns the claim of the lowest level on the path, on something below it, or on a directory above it.
     fn lowest(&self, path: &str) -> Option<&'c Claim<'f>> {
         let prefix = format!("{path}/");
-        let below = self
-            .by_path
-            .range(prefix.as_str()..)
-            .take_while(|(made, _)| made.starts_with(&prefix))
-            .map(|(_, made)| made);
-        let above = ancestors(path).filter_map(|directory| self.by_path.get(directory));
-        let touching = self.by_path.get(path).into_iter().chain(below).chain(above).flatten();
-        touching.copied().filter(|claim| touches(claim, path)).min_by_key(|claim| self.file.tasks[claim.task].level)
+        let below = self.from(&prefix).take_while(|claim| claim.folded.starts_with(&prefix));
+        let above = ancestors(path).flat_map(|directory| self.on(directory));
+        let touching = self.on(path).chain(below).chain(above);
+        touching.filter(|claim| touches(claim, path)).min_by_key(|claim| self.file.tasks[claim.task].level)
+    }
+
+    fn on<'m>(&'m self, path: &'m str) -> impl Iterator<Item = &'c Claim<'f>> + 'm {
+        self.from(path).take_while(move |claim| claim.folded == path)
+    }
+
+    /// Returns the claims on this path and on all that sort after it.
+    fn from(&self, path: &str) -> impl Iterator<Item = &'c Claim<'f>> + '_ {
+        let start = self.by_path.partition_point(|claim| &*claim.folded < path);
+        self.by_path[start..].iter().copied()
     }
 }
 

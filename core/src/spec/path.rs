@@ -1,5 +1,7 @@
 //! A path listed in a spec: normalized when it is read, or rejected with a reason.
 
+use std::borrow::Cow;
+
 use unicode_normalization::UnicodeNormalization;
 
 /// Longer paths are rejected, since no file system accepts them.
@@ -54,10 +56,12 @@ impl ListedPath {
         if parts.iter().any(|part| is_git_directory(part)) {
             return bad("path_reserved", "is under `.git`, which belongs to git");
         }
-        if [".mahabharatha", ".gsd"].contains(&folded(parts[0]).as_str()) {
+        if is_folded(parts[0], ".mahabharatha") || is_folded(parts[0], ".gsd") {
             return bad("path_reserved", "is under `.mahabharatha` or `.gsd`, which belong to the run itself");
         }
-        Ok(ListedPath { path: parts.join("/"), directory })
+        // Nothing is left out of most paths.
+        let is_normal = parts.iter().map(|part| part.len() + 1).sum::<usize>() == bare.len() + 1;
+        Ok(ListedPath { path: if is_normal { bare.to_owned() } else { parts.join("/") }, directory })
     }
 }
 
@@ -100,9 +104,18 @@ fn normal_parts(text: &str) -> Option<Vec<&str>> {
 fn is_git_directory(part: &str) -> bool {
     let ignored =
         |c: char| matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
-    let seen: String = part.chars().filter(|&c| !ignored(c)).collect();
+    let seen = if part.is_ascii() {
+        Cow::from(part)
+    } else {
+        Cow::from(part.chars().filter(|&c| !ignored(c)).collect::<String>())
+    };
     let seen = seen.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
-    matches!(folded(seen).as_str(), ".git" | "git~1")
+    is_folded(seen, ".git") || is_folded(seen, "git~1")
+}
+
+/// Returns true if the path folds to this one.
+fn is_folded(path: &str, to: &str) -> bool {
+    if path.is_ascii() { path.eq_ignore_ascii_case(to) } else { folded(path) == to }
 }
 
 /// Folds a path so that two paths compare equal if a case-insensitive or normalizing file system treats them as one.
