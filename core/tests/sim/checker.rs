@@ -13,11 +13,12 @@ use crate::invariants::{
 };
 use crate::model::Model;
 use crate::model::parts::Standing;
+use crate::ownership;
 
 /// Limit on the steps of a schedule.
 const MAX_STEPS: usize = 30_000;
-/// Number of steps between two checks of the view.
-const VIEW_EVERY: usize = 17;
+/// Number of steps between two checks of what takes long to compare: the view, and what every task owns.
+const THOROUGH_EVERY: usize = 29;
 
 pub struct Checker {
     pub journal: Vec<(Time, Event)>,
@@ -74,8 +75,9 @@ impl Checker {
         if let (Some(end), false) = (self.run.ended(), was_ended) {
             check_end(&self.model, &self.run, end);
         }
-        if self.journal.len().is_multiple_of(VIEW_EVERY) || self.run.ended().is_some() {
+        if self.journal.len().is_multiple_of(THOROUGH_EVERY) || self.run.ended().is_some() {
             check_view(&self.run);
+            ownership::check(&self.model, &self.run);
         }
         self.decided = effects.into();
         self.decided.make_contiguous()

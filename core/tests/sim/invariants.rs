@@ -328,7 +328,6 @@ pub fn check_state(model: &Model, run: &Run) {
         assert_eq!(counted, due, "the failures, checkpoints and false starts of {} are miscounted", task.id);
     }
     check_levels(model, run);
-    ownership::check(model, run);
     check_workers(model, run);
     assert_eq!(run.is_paused(), model.paused, "paused or not");
     assert_eq!(run.policy().workers, model.policy.workers, "another number of workers");

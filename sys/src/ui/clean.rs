@@ -21,14 +21,17 @@ pub(super) fn clean_but_colors(text: &str) -> String {
 /// Escapes what JSON allows unescaped in strings but a terminal may obey. Does not change the value of the JSON.
 pub(super) fn escape_json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
-    for c in json.chars() {
-        match c {
-            '\n' | '\t' => escaped.push(c),
-            _ if c.is_control() || turns_direction(c) => escaped.push_str(&format!("\\u{:04x}", c as u32)),
-            _ => escaped.push(c),
+    let mut rest = json;
+    loop {
+        let (plain, other) = split_plain(rest);
+        escaped.push_str(plain);
+        let Some(c) = other.chars().next() else { return escaped };
+        match c.is_control() || turns_direction(c) {
+            true => escaped.push_str(&format!("\\u{:04x}", c as u32)),
+            false => escaped.push(c),
         }
+        rest = &other[c.len_utf8()..];
     }
-    escaped
 }
 
 /// Shows every control character and escape sequence as visible text, so that a person sees what a file contains. Keeps
@@ -80,12 +83,13 @@ fn is_plain(text: &str) -> bool {
 /// Drops control sequences such as colors, except those that `keep` accepts. Shows every other control character as a
 /// visible symbol, so that an unterminated sequence cannot swallow what follows it.
 fn filter(text: &str, keep: impl Fn(&str) -> bool) -> String {
-    if is_plain(text) {
-        return text.to_owned();
-    }
     let mut cleaned = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(c) = rest.chars().next() {
+    loop {
+        let (plain, other) = split_plain(rest);
+        cleaned.push_str(plain);
+        rest = other;
+        let Some(c) = rest.chars().next() else { return cleaned };
         let length = control_sequence(rest);
         if length > 0 {
             if keep(&rest[..length]) {
@@ -102,7 +106,12 @@ fn filter(text: &str, keep: impl Fn(&str) -> bool) -> String {
         cleaned.push(visible(c));
         rest = &rest[c.len_utf8()..];
     }
-    cleaned
+}
+
+/// Splits text after the printable ASCII, line breaks and tabs at its start, which no function here changes.
+fn split_plain(text: &str) -> (&str, &str) {
+    let is_other = |byte| !matches!(byte, b' '..=b'~' | b'\n' | b'\t');
+    text.split_at(text.bytes().position(is_other).unwrap_or(text.len()))
 }
 
 fn visible(c: char) -> char {

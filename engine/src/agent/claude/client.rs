@@ -12,7 +12,7 @@ use super::QUIET_ENV;
 /// The oldest client that works; earlier ones have other options and permission rules.
 const OLDEST_SUPPORTED: [u32; 3] = [2, 1, 197];
 /// The newest client that this program was tested with.
-const NEWEST_TESTED: [u32; 3] = [2, 1, 325];
+const NEWEST_TESTED: [u32; 3] = [2, 1, 327];
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Deserialize)]
