@@ -11,7 +11,6 @@ use mahabharatha_core::view::{Decision, RunView};
 
 use crate::model::Model;
 use crate::model::parts::{BreakerModel, Standing, TaskModel};
-use crate::ownership;
 
 /// Checks that this effect may be begun now.
 pub fn check_effect(model: &Model, run: &Run, id: EffectId, effect: &Effect) {
