@@ -9,6 +9,7 @@ mod source;
 use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -256,7 +257,11 @@ pub fn storage(project: &Project, engine: &Engine) -> Result<Storage> {
 /// Reads where containers of a feature may be; `None` if there are none.
 fn read_record(feature_dir: &Path) -> Result<Option<Record>> {
     let file = feature_dir.join(RECORD);
-    let Ok(bytes) = bounded::read(&file, SMALL_FILE_BYTES) else { return Ok(None) };
+    let bytes = match bounded::read(&file, SMALL_FILE_BYTES) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(io("read", &file)(error)),
+    };
     serde_json::from_slice(&bytes).map(Some).map_err(Error::caused(format!("cannot read {}", file.display())))
 }
 

@@ -116,9 +116,11 @@ impl Due {
 
     /// Records that setup succeeded. `status` is that of the worktree afterwards.
     pub fn done(self, status: &[StatusEntry]) -> Result<()> {
-        let made = status.iter().filter(|entry| entry.found == Found::Ignored).take(MAX_MADE);
-        let made = made.map(|entry| entry.path.as_path().to_owned()).collect();
-        let record = serde_json::to_vec(&Record { made, ..self.record }).unwrap_or_default();
+        let made = status.iter().filter(|entry| entry.found == Found::Ignored);
+        // JSON can hold no other paths.
+        let made = made.filter_map(|entry| entry.path.as_str()).take(MAX_MADE).map(PathBuf::from).collect();
+        let record = serde_json::to_vec(&Record { made, ..self.record });
+        let record = record.map_err(Error::caused("cannot record the setup of a worktree"))?;
         write_projected(&self.file, &record)
     }
 }

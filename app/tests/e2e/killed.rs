@@ -133,6 +133,29 @@ fn a_stopped_worker_that_was_adopted_is_ended_as_well() {
 }
 
 #[test]
+fn an_adopted_worker_has_the_stall_limit_of_its_agent() {
+    let repo = Repo::new();
+    repo.config(
+        "workers: { stall_minutes: 0.1 }\n\
+         agents: { patient: { kind: command, stall_minutes: 10 }, quick: { kind: command } }\n",
+    );
+    let of = |task, agent: &str| with(task, json!({ "agent": agent }));
+    repo.graph("x", &[of(held("SLOW", 1, "a1"), "patient"), of(held("HANGS", 1, "a2"), "quick")]);
+    let run = repo.run_until_up(&["SLOW", "HANGS"]);
+    let worker = repo.worker_pid("HANGS");
+    run.signal("KILL");
+    run.wait();
+    signal("STOP", worker);
+    let resumed = repo.spawn(&["run"]);
+    // Both are watched since the same moment.
+    let calls = |task| repo.calls().iter().filter(|call| *call == task).count();
+    repo.wait_until("the second attempt at HANGS", || calls("HANGS") == 2);
+    repo.let_go("all");
+    resumed.wait().code(0).says("HANGS stalled: no output and no change");
+    assert_eq!(calls("SLOW"), 1);
+}
+
+#[test]
 fn a_stopped_worker_can_be_told_to_end() {
     let repo = Repo::new();
     repo.graph("x", &[held("A-1", 1, "a1")]);

@@ -9,7 +9,7 @@ fn planned() -> Repo {
     let repo = Repo::new();
     repo.config(
         "workers: { count: 2 }\nports: { range_start: 49300, range_end: 49400, per_worker: 2 }\n\
-         merge: { prepare: 'echo prepared' }\nquality_gates:\n  - { name: style, command: \"true && echo fine\" }\n",
+         merge: { prepare: 'echo prepared' }\nworktrees: { setup: 'echo set up' }\nquality_gates:\n  - { name: style, command: \"true && echo fine\" }\n",
     );
     let minutes = |minutes: f64| json!({ "estimate_minutes": minutes });
     repo.graph(

@@ -2,6 +2,7 @@
 
 use mahabharatha_core::config::Config;
 use mahabharatha_core::graph::Task;
+use mahabharatha_core::run::event::SETUP;
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::proc;
 
@@ -19,6 +20,9 @@ pub fn commands(config: &Config, tasks: &[&Task], asked: Option<&str>) -> Result
         if !task.spec.verification.command.is_empty() {
             commands.push((format!("{} (verification)", task.id), task.spec.verification.command.clone()));
         }
+    }
+    if let Some(setup) = &config.worktrees.setup {
+        commands.push((SETUP.to_string(), setup.clone()));
     }
     if let Some(prepare) = &config.merge.prepare {
         commands.push(("merge.prepare".to_string(), prepare.clone()));

@@ -74,11 +74,13 @@ impl Logins {
 
 impl Login {
     fn take_back(self) {
-        let (Some(mut own), Some(lent)) = (read(&self.own), read(&self.lent)) else { return };
+        // The user's file may be a link, which must stay.
+        let Ok(file) = self.own.canonicalize() else { return };
+        let (Some(mut own), Some(lent)) = (read(&file), read(&self.lent)) else { return };
         let now = u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default();
         if refresh(&mut own, &lent, now) {
             // If it cannot be written, the user has to log in again, as after any lost refresh.
-            let _ = write_with_permissions(&self.own, own.to_string().as_bytes(), Permissions::from_mode(0o600));
+            let _ = write_with_permissions(&file, own.to_string().as_bytes(), Permissions::from_mode(0o600));
         }
     }
 }
@@ -221,6 +223,18 @@ mod tests {
             after(&opencode, lent),
             json!({ "openai": { "type": "oauth", "refresh": "R", "access": "A", "expires": 9 }, "groq": { "type": "api", "key": "k" } })
         );
+    }
+
+    #[test]
+    fn a_refreshed_token_is_saved_where_the_users_link_leads() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = |name: &str| dir.path().join(name);
+        fs::write(place("dotfile.json"), claude().to_string()).unwrap();
+        symlink(place("dotfile.json"), place("own.json")).unwrap();
+        fs::write(place("copy.json"), claude().to_string().replace("\"r\"", "\"R\"").replace('5', "9")).unwrap();
+        Login { own: place("own.json"), lent: place("copy.json") }.take_back();
+        assert_eq!(read(&place("dotfile.json")).unwrap()["claudeAiOauth"]["refreshToken"], "R");
+        assert!(place("own.json").is_symlink());
     }
 
     #[test]

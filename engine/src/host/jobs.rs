@@ -202,11 +202,16 @@ fn live_session<'a>(context: &Context, job: &'a Job) -> Option<&'a str> {
     (lives && !ended).then_some(session)
 }
 
+/// Returns the stall limit that a worker was started with; agents may have one of their own.
+fn stall_of(context: &Context, dir: &Path) -> Duration {
+    JobSpec::read(dir).map_or(context.config.workers.stall, |spec| spec.limits.stall())
+}
+
 /// Watches a worker that outlived its orchestrator and waits for its lock.
 fn adopt(context: &Context, job: &Job, events: &Sender<Event>) -> Control {
     let dir = context.paths.job(&job.task, job.attempt);
     let (control, at) = (Control::Adopted(dir.clone()), dir.clone());
-    let watch = Watch::start(&dir, context.config.workers.stall, move || end_holder(&at, Duration::ZERO));
+    let watch = Watch::start(&dir, stall_of(context, &dir), move || end_holder(&at, Duration::ZERO));
     let (context, job, events) = (context.clone(), job.clone(), events.clone());
     thread::spawn(move || {
         if let Some(ProcessId { pid, .. }) = holder(&dir) {

@@ -1,7 +1,6 @@
 //! Review of completed tasks: what is to be looked at, and what the user decided.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 
 use mahabharatha_core::excerpt::summary;
 use mahabharatha_core::ids::{Level, Oid, TaskId, Time};
@@ -11,7 +10,7 @@ use mahabharatha_core::run::{LevelState, LevelStatus, Run};
 use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::project::Place;
-use mahabharatha_sys::store::state_file;
+use mahabharatha_sys::store::lines::append_line;
 use serde::{Deserialize, Serialize};
 
 use super::follow_up::{self, FollowUp};
@@ -147,16 +146,7 @@ fn completed<'a>(run: &'a Run, task: &TaskId) -> Option<(&'a LevelState, Vec<Oid
 }
 
 fn record(place: &Place, task: &TaskId, commits: Vec<Oid>, verdict: Verdict, comment: Option<String>) -> Result<()> {
-    let path = place.paths.reviews();
-    let entry = Entry { at: now(), task: task.clone(), commits, verdict, comment };
-    let line = serde_json::to_string(&entry).map_err(Error::caused("cannot write a verdict"))? + "\n";
-    // One write to the end of the file: two reviews at the same time lose nothing.
-    let append = || -> std::io::Result<()> {
-        let mut file = state_file::open_to_append(&path)?;
-        file.write_all(line.as_bytes())?;
-        file.sync_data()
-    };
-    append().map_err(io("write", &path))
+    append_line(&place.paths.reviews(), &Entry { at: now(), task: task.clone(), commits, verdict, comment })
 }
 
 /// Returns the latest verdict on each task. A line that a crash cut off is passed over.

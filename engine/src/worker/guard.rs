@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use mahabharatha_sys::bounded;
 use mahabharatha_sys::error::{Result, io};
 use mahabharatha_sys::git::Git;
-use mahabharatha_sys::store::atomic::{make_dir, write_projected};
+use mahabharatha_sys::store::atomic::{make_dir, write_projected, write_with_permissions};
 use mahabharatha_sys::store::state_file;
 use serde::{Deserialize, Serialize};
 
@@ -253,8 +253,7 @@ fn write_back(path: &Path, entry: &Entry) -> Result<bool> {
         Entry::File { mode, bytes } => {
             let parent = path.parent().unwrap_or(path);
             fs::create_dir_all(parent).map_err(io("make", parent))?;
-            fs::write(path, bytes).map_err(io("write", path))?;
-            fs::set_permissions(path, Permissions::from_mode(*mode)).map_err(io("write", path))?;
+            write_with_permissions(path, bytes, Permissions::from_mode(*mode))?;
         }
         Entry::Link(target) => std::os::unix::fs::symlink(target, path).map_err(io("write", path))?,
         Entry::Other => fs::create_dir_all(path).map_err(io("make", path))?,

@@ -124,7 +124,10 @@ impl Git {
         }
         let args = ["merge-file", "-p", "-q", "-L", "staging", "-L", "common", "-L", their_name];
         let call = Call::new(args.iter().chain(&FILES));
-        let ended = self.command(&call)?.run().map_err(GitError::Start)?;
+        let ended = self.execute(&call)?.map_err(GitError::Start)?;
+        if ended.truncated {
+            return Err(call.unexpected("too much output"));
+        }
         // The exit code is the number of conflicts, or an error code if a file is binary.
         let Exit::Code(conflicts @ 0..=127) = ended.status else { return Ok(choose(Some(ours))) };
         let oid = self.call(Call::new(["hash-object", "-w", "--stdin"]).input(ended.stdout))?.oid()?;

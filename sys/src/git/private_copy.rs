@@ -17,9 +17,12 @@ use crate::bounded::{self, LARGE_FILE_BYTES, SMALL_FILE_BYTES};
 /// How many directories of objects one may borrow from another.
 const MAX_ALTERNATES: usize = 20;
 
+/// Its directories.
+pub const PRIVATE_COPY_DIRS: [&str; 6] = ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info", "hooks"];
+
 /// What a private copy is made of.
 pub struct PrivateCopy<'a> {
-    /// Where it is created; it must not exist.
+    /// Where it is created; there must be no files.
     pub dir: &'a Path,
     /// The worktree, as programs inside see it.
     pub worktree: &'a Path,
@@ -62,7 +65,7 @@ impl Git {
         let exclude = bounded::read(&self.git_dir.join("info/exclude"), LARGE_FILE_BYTES).unwrap_or_default();
         let exclude = [exclude.as_slice(), b"\n/.gsd/\n"].concat();
         let write = || -> io::Result<()> {
-            for dir in ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info", "hooks"] {
+            for dir in PRIVATE_COPY_DIRS {
                 fs::create_dir_all(copy.dir.join(dir))?;
             }
             let objects: String = copy.objects.iter().map(|dir| format!("{}\n", dir.display())).collect();

@@ -1,5 +1,6 @@
 //! Buffer for the standard input of a running program.
 
+use std::collections::VecDeque;
 use std::io::{ErrorKind, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,14 +11,14 @@ pub struct Feed(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    pending: Vec<u8>,
+    pending: VecDeque<u8>,
     closed: bool,
     stop: Option<Vec<u8>>,
 }
 
 impl Feed {
     pub fn give(&self, bytes: impl Into<Vec<u8>>) {
-        self.state().pending.append(&mut bytes.into());
+        self.state().pending.extend(bytes.into());
     }
 
     /// Closes the program's standard input once everything in the buffer is written.
@@ -42,7 +43,7 @@ impl Feed {
     pub(super) fn write_pending(&self, pipe: &mut impl Write) -> bool {
         let mut state = self.state();
         while !state.pending.is_empty() {
-            match pipe.write(&state.pending) {
+            match pipe.write(state.pending.as_slices().0) {
                 Ok(count) => drop(state.pending.drain(..count)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return true,

@@ -1,11 +1,12 @@
 //! State of the checkout in which the command was run: HEAD, changed files, git operations in progress.
 
 use std::fs;
+use std::io::ErrorKind;
 
 use mahabharatha_core::ids::{Feature, Oid};
 
 use super::Project;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, io};
 use crate::git::Found;
 
 /// File that git keeps during an operation, the operation's name, and the commands that finish it.
@@ -65,7 +66,12 @@ impl Project {
 
     /// Returns every feature that has a journal, sorted.
     pub fn features(&self) -> Result<Vec<Feature>> {
-        let Ok(entries) = fs::read_dir(self.shared_dir()) else { return Ok(Vec::new()) };
+        let dir = self.shared_dir();
+        let entries = match fs::read_dir(&dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(io("read", &dir)(error)),
+        };
         let mut features: Vec<Feature> = entries
             .flatten()
             .filter(|entry| entry.path().join(crate::store::journal::FILE_NAME).exists())

@@ -37,7 +37,7 @@ const KERNEL_SETTINGS: [&str; 9] = [
 const FRESH: [&str; 10] =
     ["--dev", "/dev", "--tmpfs", "/dev/shm", "--tmpfs", "/run", "--tmpfs", "/var", "--dir", "/var/tmp"];
 
-/// Returns the options for a layout. Overlays are mounted already, at their targets' place in the caller's namespace.
+/// Returns the options for a layout. Overlays are mounted already, over the directories that they cover.
 pub fn options(layout: &Layout) -> Vec<OsString> {
     let mut options = Options(Vec::new());
     options.add(PROCESS);
@@ -53,8 +53,7 @@ pub fn options(layout: &Layout) -> Vec<OsString> {
     for mount in &layout.mounts {
         match &mount.access {
             Access::Read => options.bind("--ro-bind", &mount.from, &mount.to),
-            Access::Write => options.bind("--bind", &mount.from, &mount.to),
-            Access::Overlay(changes) => options.bind("--bind", &super::merged(changes), &mount.to),
+            Access::Write | Access::Overlay(_) => options.bind("--bind", &mount.from, &mount.to),
         }
     }
     layout.hidden.iter().for_each(|dir| options.hide(dir));

@@ -5,10 +5,9 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::{Access, FAILURE, LAYOUT, Layout, PRIVATE, Sandbox, Workplace, make_private, raw};
+use super::{Access, FAILURE, LAYOUT, Layout, PRIVATE, Sandbox, Workplace, private_dirs::make_private, raw};
 use crate::bounded::{self, SMALL_FILE_BYTES};
 use crate::container::{Bind, Container, Parking, Program, Session};
 use crate::crash;
@@ -52,11 +51,10 @@ impl Sandbox {
         let layout =
             Layout { container: Some(container), ..Layout::new(super::Isolation::Container, place.appears_at) };
         let home = Path::new(PRIVATE).join("home");
-        let mut sandbox = Sandbox { dir: dir.to_owned(), home, layout, variables: Vec::new(), lent: Vec::new() };
+        let (variables, lent, lasting) = (Vec::new(), Vec::new(), Vec::new());
+        let mut sandbox = Sandbox { dir: dir.to_owned(), home, layout, variables, lent, lasting };
         for (part, to) in WRITABLE {
             make_private(&dir.join(part))?;
-            // A program may have changed it.
-            make_accessible(&dir.join(part));
             sandbox.mount(&dir.join(part), Path::new(&to.replace("{}", PRIVATE)), Access::Write);
         }
         make_private(&dir.join(GIVEN))?;
@@ -88,14 +86,14 @@ impl Sandbox {
             container.remove()?;
         }
         for part in WRITABLE.iter().map(|(part, _)| *part).chain([GIVEN]) {
-            empty_except(&self.dir.join(part), Path::new(""), &[])?;
+            tree::empty_except(&self.dir.join(part), &[], &[])?;
         }
         Ok(())
     }
 
     /// Empties the private directories after a program. If that moved a mounted directory away, the container is removed.
     pub(super) fn clear(&self, container: &Container) -> Result<()> {
-        if self.empty()? {
+        if self.empty_around_mounts()? {
             container.remove()?;
         }
         crash::point(|| "container's directories emptied");
@@ -105,13 +103,15 @@ impl Sandbox {
 
     /// Empties the private directories. What other paths are mounted on stays: removing it would unmount them. Returns
     /// whether a program put something else in their place.
-    fn empty(&self) -> Result<bool> {
+    fn empty_around_mounts(&self) -> Result<bool> {
         let mut was_changed = false;
         let parts = WRITABLE.iter().map(|(part, to)| (*part, to.replace("{}", PRIVATE)));
         for (part, to) in parts.chain([(GIVEN, format!("{PRIVATE}/{GIVEN}"))]) {
-            let below = self.layout.mounts.iter().filter_map(|mount| mount.to.strip_prefix(&to).ok());
-            let kept: Vec<&Path> = below.filter(|path| !path.as_os_str().is_empty()).collect();
-            was_changed |= empty_except(&self.dir.join(part), Path::new(""), &kept)?;
+            let below = self.layout.mounts.iter().filter_map(|mount| Some((mount, mount.to.strip_prefix(&to).ok()?)));
+            let below = below.filter(|(_, path)| !path.as_os_str().is_empty());
+            let (dirs, files): (Vec<_>, Vec<_>) = below.partition(|(mount, _)| mount.from.is_dir());
+            let [dirs, files] = [dirs, files].map(|found| found.into_iter().map(|(_, path)| path).collect::<Vec<_>>());
+            was_changed |= tree::empty_except(&self.dir.join(part), &dirs, &files)?;
         }
         Ok(was_changed)
     }
@@ -293,34 +293,6 @@ fn binds(layout: &Layout) -> Vec<Bind> {
     existing.map(bind).collect()
 }
 
-/// Removes everything in `dir`/`below` but the kept paths and the directories that lead to them, which are empty unless
-/// a program moved the mounted ones away. Returns whether that was so.
-fn empty_except(dir: &Path, below: &Path, kept: &[&Path]) -> Result<bool> {
-    let place = dir.join(below);
-    make_accessible(&place);
-    let mut was_changed = false;
-    for entry in fs::read_dir(&place).map_err(error::io("read", &place))?.flatten() {
-        let path = below.join(entry.file_name());
-        let leads_to_kept = kept.iter().any(|kept| kept.starts_with(&path));
-        let kind = entry.file_type().map_err(error::io("read", &entry.path()))?;
-        if leads_to_kept && kind.is_dir() {
-            was_changed |= empty_except(dir, &path, kept)?;
-        } else if !(kept.contains(&path.as_path()) && kind.is_file()) {
-            was_changed |= leads_to_kept || kept.contains(&below);
-            tree::remove(&dir.join(&path))?;
-        }
-    }
-    Ok(was_changed)
-}
-
-/// Lets us list and change a directory, whatever a program made of its permissions.
-fn make_accessible(dir: &Path) {
-    if fs::symlink_metadata(dir).is_ok_and(|found| found.is_dir() && found.mode() & 0o700 != 0o700) {
-        // What cannot be changed is reported when it is read.
-        let _ = fs::set_permissions(dir, fs::Permissions::from_mode(0o700));
-    }
-}
-
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     if let Some(parent) = to.parent() {
         fs::create_dir_all(parent)?;
@@ -334,35 +306,4 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
         copy(&entry.path(), &to.join(entry.file_name()))?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn private_directories_are_emptied_around_mount_points() {
-        let dir = tempfile::tempdir().unwrap();
-        let make = |path: &str| fs::create_dir_all(dir.path().join(path)).unwrap();
-        for path in ["project/.git", "project/left", "project-2", "other"] {
-            make(path);
-        }
-        fs::write(dir.path().join("file"), "").unwrap();
-        let empty = || empty_except(dir.path(), Path::new(""), &[Path::new("project/.git")]).unwrap();
-        assert!(!empty());
-        let mut left = Vec::new();
-        tree::walk(dir.path(), |path, _| {
-            left.push(path.to_owned());
-            true
-        });
-        assert_eq!(left, [Path::new("project"), Path::new("project/.git")]);
-
-        // A program moved the mounted directory away, or made it inaccessible.
-        fs::write(dir.path().join("project/.git/planted"), "").unwrap();
-        fs::set_permissions(dir.path().join("project"), fs::Permissions::from_mode(0o300)).unwrap();
-        assert!(empty() && !dir.path().join("project/.git/planted").exists());
-        fs::remove_dir_all(dir.path().join("project")).unwrap();
-        std::os::unix::fs::symlink("/usr", dir.path().join("project")).unwrap();
-        assert!(empty() && !dir.path().join("project").exists());
-    }
 }

@@ -15,7 +15,7 @@ use rustix::process::{Signal, getgid, getuid};
 use rustix::thread::{CapabilitySet, UnshareFlags};
 
 pub use super::raw::leave_session_keyring;
-use super::{Access, Layout, places};
+use super::{Access, Layout, UPPER, WORK, places};
 use crate::proc::{Supervised, exec};
 use crate::signals;
 use crate::store::tree;
@@ -67,12 +67,7 @@ fn in_bwrap(layout: &Layout, program: &OsStr, args: &[OsString]) -> io::Result<i
     inside.wait()
 }
 
-/// Returns the directory in which an overlay with these changes is mounted.
-fn merged(changes: &Path) -> PathBuf {
-    changes.join("merged")
-}
-
-/// Mounts the overlays in a mount namespace of our own: this version of bubblewrap cannot.
+/// Mounts each overlay over its own directory, in a mount namespace of our own: this version of bubblewrap cannot.
 fn mount_overlays(layout: &Layout) -> io::Result<()> {
     let overlays = layout.mounts.iter().filter_map(|mount| match &mount.access {
         Access::Overlay(changes) => Some((&mount.from, changes)),
@@ -90,23 +85,20 @@ fn mount_overlays(layout: &Layout) -> io::Result<()> {
     fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
     for (from, changes) in overlays {
-        let (target, work) = (merged(changes), changes.join("work"));
+        let work = changes.join(WORK);
         // An earlier mount leaves marks in it, which forbid another one.
-        tree::remove(&work).map_err(io::Error::other)?;
-        for dir in [&target, &work] {
-            fs::create_dir_all(dir)?;
-        }
+        tree::empty_except(&work, &[], &[]).map_err(io::Error::other)?;
         let option = |key: &str, path: &Path| [key, "=", &escaped(path)].concat();
         let options = [
             option("lowerdir", from),
-            option("upperdir", &changes.join("upper")),
+            option("upperdir", &changes.join(UPPER)),
             option("workdir", &work),
             "userxattr".to_owned(),
             // The changes are thrown away: without this, the end of every sandbox would write out the whole disk's cache.
             "volatile".to_owned(),
         ];
         let options = std::ffi::CString::new(options.join(","))?;
-        mount("overlay", &target, "overlay", MountFlags::empty(), options.as_c_str())?;
+        mount("overlay", from, "overlay", MountFlags::empty(), options.as_c_str())?;
     }
     Ok(())
 }

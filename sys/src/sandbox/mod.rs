@@ -7,9 +7,9 @@
 
 mod confine;
 mod container;
-mod contents;
 mod denial;
 mod places;
+mod private_dirs;
 mod probe;
 mod raw;
 mod sandbox_exec;
@@ -18,9 +18,8 @@ mod sandbox_exec;
 mod system;
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use mahabharatha_core::config::Isolation;
@@ -35,12 +34,17 @@ use crate::store::tree;
 pub use crate::container::HELPER_COMMAND;
 pub use confine::{confine, serve_inside};
 pub use container::end_earlier;
-pub use contents::Contents;
 pub use places::is_system;
+pub use private_dirs::Contents;
 pub use probe::{available, choose};
 
 /// Directory inside a bubblewrap sandbox or a container for files of ours.
 const PRIVATE: &str = "/run/mahabharatha";
+/// Directory with those of the package caches' overlays.
+const CACHES: &str = "caches";
+/// Directories of an overlay: what was changed, and what the kernel needs.
+const UPPER: &str = "upper";
+const WORK: &str = "work";
 /// File that describes the sandbox to `confine`.
 const LAYOUT: &str = "layout.json";
 /// File in which `confine` reports that the sandbox could not be set up.
@@ -97,6 +101,8 @@ pub struct Sandbox {
     variables: Vec<(&'static str, PathBuf)>,
     /// Files of the user that the program has copies of: theirs, and the copy.
     lent: Vec<container::Lent>,
+    /// Directories below `dir` that stay for the next sandbox in this place; none in a container.
+    lasting: Vec<PathBuf>,
 }
 
 /// The directory in which a confined program works.
@@ -109,38 +115,39 @@ pub struct Workplace<'a> {
 }
 
 impl Sandbox {
-    /// Creates a sandbox whose private files are in `dir`, which is emptied first.
+    /// Creates a sandbox whose private files are in `dir`, which is emptied first. It is left behind with nothing but empty
+    /// directories.
     pub fn create(dir: &Path, isolation: Isolation, place: Workplace<'_>) -> Result<Sandbox> {
         let workdir = if isolation == Isolation::Bwrap { place.appears_at } else { place.worktree };
         let layout = Layout::new(isolation, workdir);
         let home = proc::home().unwrap_or_else(|| "/nonexistent".into());
         let home = home.canonicalize().unwrap_or(home);
-        let mut sandbox = Sandbox { dir: dir.to_owned(), home, layout, variables: Vec::new(), lent: Vec::new() };
+        let (variables, lent, lasting) = (Vec::new(), Vec::new(), Vec::new());
+        let mut sandbox = Sandbox { dir: dir.to_owned(), home, layout, variables, lent, lasting };
         if isolation == Isolation::Off {
             return Ok(sandbox);
         }
-        tree::remove(dir)?;
-        for part in ["home", "tmp"] {
-            make_private(&dir.join(part))?;
-        }
-        if isolation == Isolation::Bwrap {
-            let (home, tmp) = (sandbox.home.clone(), Path::new("/tmp"));
-            sandbox.mount(&dir.join("tmp"), tmp, Access::Write);
-            sandbox.mount(&dir.join("home"), &home, Access::Write);
-        } else {
-            sandbox.mount(&dir.join("home"), &dir.join("home"), Access::Write);
-            sandbox.mount(&dir.join("tmp"), &dir.join("tmp"), Access::Write);
+        for (part, place) in [("home", sandbox.home()), ("tmp", sandbox.tmp())] {
+            sandbox.mount(&dir.join(part), &place, Access::Write);
         }
         // What lies in the checkout comes from the worktree.
-        for path in places::toolchains(&sandbox.home).iter().filter(|path| !path.starts_with(place.appears_at)) {
-            sandbox.read(path);
-            sandbox.link_below_home(path)?;
+        let mut toolchains = places::toolchains(&sandbox.home);
+        toolchains.retain(|path| !path.starts_with(place.appears_at));
+        toolchains.iter().for_each(|path| sandbox.read(path));
+        let mut caches = places::caches(&sandbox.home);
+        if isolation.keeps_paths() {
+            // Npm fails if it cannot write to its cache; without one it makes a new one.
+            caches.retain(|path| !path.ends_with("_cacache"));
         }
-        for (number, path) in places::caches(&sandbox.home).into_iter().enumerate() {
-            sandbox.cache(&path, number)?;
+        for (number, path) in caches.iter().enumerate() {
+            sandbox.cache(path, number);
         }
         let access = if place.writable { Access::Write } else { Access::Read };
         sandbox.mount(place.worktree, workdir, access);
+        sandbox.renew()?;
+        for path in toolchains.iter().chain(&caches) {
+            sandbox.link_below_home(path)?;
+        }
         Ok(sandbox)
     }
 
@@ -157,6 +164,11 @@ impl Sandbox {
     /// Returns the home directory as the program sees it.
     pub fn home(&self) -> PathBuf {
         if self.layout.isolation.keeps_paths() { self.dir.join("home") } else { self.home.clone() }
+    }
+
+    /// Returns the directory for temporary files as the program sees it.
+    fn tmp(&self) -> PathBuf {
+        if self.layout.isolation.keeps_paths() { self.dir.join("tmp") } else { "/tmp".into() }
     }
 
     /// Returns the private home directory as we see it, to put files into it; only where there is a sandbox.
@@ -294,19 +306,12 @@ impl Sandbox {
     }
 
     /// Makes a package cache of the user usable without letting anything in it be changed.
-    fn cache(&mut self, path: &Path, number: usize) -> Result<()> {
+    fn cache(&mut self, path: &Path, number: usize) {
         if self.layout.isolation.keeps_paths() {
-            // Npm fails if it cannot write to its cache; without one it makes a new one.
-            if path.ends_with("_cacache") {
-                return Ok(());
-            }
             self.read(path);
-            return self.link_below_home(path);
+        } else {
+            self.mount(path, path, Access::Overlay(self.dir.join(CACHES).join(number.to_string())));
         }
-        let changes = self.dir.join(format!("caches/{number}"));
-        make_private(&changes.join("upper"))?;
-        self.mount(path, path, Access::Overlay(changes));
-        Ok(())
     }
 
     /// Lets a path of the user's home appear in the private one, where tools such as rustup look for it. Needed where paths
@@ -354,10 +359,9 @@ impl Sandbox {
         let file = self.dir.join(LAYOUT);
         let text = serde_json::to_vec(&layout).map_err(Error::caused("cannot describe the sandbox"))?;
         fs::write(&file, text).map_err(io("write", &file))?;
-        let tmp = if self.layout.isolation.keeps_paths() { self.dir.join("tmp") } else { "/tmp".into() };
         let launcher = proc::own_program().map_err(Error::caused("cannot find the path of this executable"))?;
         let args = [OsString::from("confine"), file.into(), "--".into()];
-        let cmd = cmd.cwd(&self.dir).env("HOME", self.home()).env("TMPDIR", tmp);
+        let cmd = cmd.cwd(&self.dir).env("HOME", self.home()).env("TMPDIR", self.tmp());
         let cmd = self.variables.iter().fold(cmd, |cmd, (name, path)| cmd.env(name, path));
         let cmd = parking.into_iter().flatten().fold(cmd, Cmd::pass_on);
         Ok(cmd.through(launcher, args))
@@ -390,22 +394,13 @@ impl Sandbox {
         denial::explain(&self.layout, output)
     }
 
-    /// Returns what is in the private directories. As long as this is what it was before the first command, the sandbox
-    /// is as good as new. `None` where a command may leave traces elsewhere, or if something cannot be listed.
-    pub fn contents(&self) -> Option<Contents> {
-        if !matches!(self.layout.isolation, Isolation::Bwrap | Isolation::Container) {
-            return None;
-        }
-        Contents::list(&self.dir, &self.layout, &self.home)
-    }
-
     /// Returns the directory for files that only this sandbox needs, which is not visible inside.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 }
 
-/// Removes the private directories, with everything that the program left in them.
+/// Removes everything that the program left in the private directories.
 impl Drop for Sandbox {
     fn drop(&mut self) {
         if let Some(container) = &self.layout.container {
@@ -413,11 +408,7 @@ impl Drop for Sandbox {
             let _ = self.end_inside(container).and_then(|()| self.clear(container));
         } else if self.layout.isolation != Isolation::Off {
             // What cannot be removed now is removed before the directory is used again.
-            let _ = tree::remove(&self.dir);
+            let _ = self.empty();
         }
     }
-}
-
-fn make_private(dir: &Path) -> Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io("create", dir))
 }

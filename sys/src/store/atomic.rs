@@ -97,13 +97,16 @@ fn replace(path: &Path, how: &How, write: impl FnOnce(&mut File) -> std::io::Res
         return Err(Error::new(Kind::Failed, format!("{} has no parent directory", path.display())));
     };
     make_dir(parent)?;
+    let usual = || Permissions::from_mode(if is_private(path) { PRIVATE_FILE } else { 0o644 });
     let mut file = tempfile::Builder::new()
         .prefix(&temporary_prefix(path))
-        .permissions(Permissions::from_mode(if is_private(path) { PRIVATE_FILE } else { 0o644 }))
+        // From the beginning: what is written may be secret.
+        .permissions(how.permissions.clone().unwrap_or_else(usual))
         .tempfile_in(parent)
         .map_err(io("create a file in", parent))?;
     fault::disk().and_then(|()| write(file.as_file_mut())).map_err(io("write", path))?;
     if let Some(permissions) = &how.permissions {
+        // The umask may have taken some away.
         file.as_file().set_permissions(permissions.clone()).map_err(io("write", path))?;
     }
     if how.durable {
@@ -158,6 +161,19 @@ mod tests {
         write_projected(&path, b"short").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"short");
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_secret_is_never_readable_by_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let how = How { permissions: Some(Permissions::from_mode(0o600)), ..How::default() };
+        let mut while_written = 0;
+        replace(&dir.path().join("token"), &how, |file| {
+            while_written = file.metadata()?.permissions().mode();
+            file.write_all(b"secret")
+        })
+        .unwrap();
+        assert_eq!(while_written & 0o777, 0o600);
     }
 
     #[test]

@@ -4,16 +4,15 @@
 //! unknown.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use mahabharatha_core::cost::Cost;
 use serde::{Deserialize, Serialize};
 
-use super::atomic::make_dir;
-use super::{fault, state_file};
+use super::lines::append_line;
 use crate::bounded::{self, LARGE_FILE_BYTES};
 use crate::error::{Error, Kind, Result, io};
 
@@ -38,13 +37,13 @@ impl Question {
         let at = Timestamp::now();
         let id = format!("{}-{}", std::process::id(), at.as_nanosecond());
         let record = Record::Asked { id: id.clone(), at, phase: phase.to_owned(), agent: agent.to_owned() };
-        append(path, &record)?;
+        append_line(path, &record)?;
         Ok(Question { path: path.to_owned(), id })
     }
 
     /// Records the cost of the question, whether it was answered or not.
     pub fn cost(self, cost: Cost) -> Result<()> {
-        append(&self.path, &Record::Answered { id: self.id, cost })
+        append_line(&self.path, &Record::Answered { id: self.id, cost })
     }
 }
 
@@ -69,34 +68,6 @@ pub fn total(path: &Path) -> Result<Cost> {
         }
     }
     Ok(questions.into_values().sum::<Cost>() + unreadable)
-}
-
-fn append(path: &Path, record: &Record) -> Result<()> {
-    if let Some(dir) = path.parent() {
-        make_dir(dir)?;
-    }
-    let mut line = serde_json::to_vec(record).expect("a record has string keys only, so JSON can hold it");
-    line.push(b'\n');
-    let mut write = || {
-        fault::disk()?;
-        let mut file = state_file::open_to_append(path)?;
-        if ends_in_torn_line(&mut file)? {
-            line.insert(0, b'\n');
-        }
-        file.write_all(&line)?;
-        file.sync_data()
-    };
-    write().map_err(io("write", path))
-}
-
-fn ends_in_torn_line(file: &mut File) -> std::io::Result<bool> {
-    if file.metadata()?.len() == 0 {
-        return Ok(false);
-    }
-    let mut last = [0];
-    file.seek(SeekFrom::End(-1))?;
-    file.read_exact(&mut last)?;
-    Ok(last != *b"\n")
 }
 
 #[cfg(test)]

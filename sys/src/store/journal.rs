@@ -121,7 +121,7 @@ impl Journal {
             return Err(Error::new(Kind::Failed, format!("{} could not be written", self.path.display()))
                 .hint("Fix the disk, then run the same command again: it removes the partly written record."));
         }
-        if Fingerprint::of(&self.path) != self.fingerprint {
+        if self.fingerprint.is_none() || Fingerprint::of(&self.path) != self.fingerprint {
             self.restore()?;
         }
         crash::point(|| format!("append {} before", crash::label(event)));
@@ -132,9 +132,15 @@ impl Journal {
         }
         self.next_seq += 1;
         self.copy.keep(&bytes);
-        self.fingerprint = Fingerprint::of(&self.path);
+        self.fingerprint = Fingerprint::of(&self.path).filter(|found| self.is_ours(found));
         crash::point(|| format!("append {} after", crash::label(event)));
         Ok(())
+    }
+
+    /// Tells whether it is the file that we write to, and no longer than what we wrote.
+    fn is_ours(&self, found: &Fingerprint) -> bool {
+        let is_our_file = self.file.metadata().is_ok_and(|ours| ours.ino() == found.inode);
+        is_our_file && found.length == self.copy.length()
     }
 
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
@@ -154,20 +160,26 @@ impl Journal {
     fn restore(&mut self) -> Result<()> {
         let aside = self.path.with_extension("jsonl.changed");
         let own = self.copy.read().map_err(io("restore", &self.path))?;
-        match bounded::read(&self.path, MAX_BYTES) {
-            Ok(found) if found == own => return Ok(()),
-            Ok(found) => write_atomic(&aside, &found)?,
-            Err(error) if error.kind() == ErrorKind::NotFound => write_atomic(&aside, b"")?,
-            // A directory, a pipe, a file that is too large.
-            Err(_) => {
-                let _ = fs::remove_dir_all(&aside);
-                fs::rename(&self.path, &aside).map_err(io("move", &self.path))?;
+        let found = bounded::read(&self.path, MAX_BYTES);
+        // A link is replaced, whatever it leads to.
+        let is_file = fs::symlink_metadata(&self.path).is_ok_and(|found| found.is_file());
+        let is_same = is_file && matches!(&found, Ok(found) if *found == own);
+        if !is_same {
+            match found {
+                Ok(found) => write_atomic(&aside, &found)?,
+                Err(error) if error.kind() == ErrorKind::NotFound => write_atomic(&aside, b"")?,
+                // A directory, a pipe, a file that is too large.
+                Err(_) => {
+                    let _ = fs::remove_dir_all(&aside);
+                    fs::rename(&self.path, &aside).map_err(io("move", &self.path))?;
+                }
             }
+            write_atomic(&self.path, &own)?;
+            self.tampered_copy = Some(aside);
         }
-        write_atomic(&self.path, &own)?;
+        // It may be another file than ours, also with the same content.
         self.file = state_file::open(&self.path).map_err(io("open", &self.path))?;
         self.file.seek(SeekFrom::Start(self.copy.length())).map_err(io("open", &self.path))?;
-        self.tampered_copy = Some(aside);
         Ok(())
     }
 
@@ -278,6 +290,27 @@ mod tests {
             text.lines().nth(1),
             Some(r#"{"seq":1,"at":0,"event":{"event":"slot_ready","effect":7,"worker":0}}"#)
         );
+    }
+
+    #[test]
+    fn a_journal_that_was_replaced_goes_on_in_the_new_file() {
+        let place = Place::with(1);
+        let (mut journal, _) = place.open().unwrap();
+        for number in 1..3 {
+            // A copy with the same content is another file.
+            let copy = place.dir.path().join("copy");
+            fs::copy(place.path(), &copy).unwrap();
+            fs::rename(&copy, place.path()).unwrap();
+            journal.append(Time(number), &event(7)).unwrap();
+            assert_eq!(Journal::read(&place.path()).unwrap().len() as i64, number + 1);
+            assert_eq!(journal.take_tampered_copy(), None);
+        }
+        fs::remove_file(place.path()).unwrap();
+        journal.append(Time(3), &Event::Woke).unwrap();
+        assert_eq!(Journal::read(&place.path()).unwrap().len(), 4);
+        assert!(journal.take_tampered_copy().is_some());
+        drop(journal);
+        assert_eq!(place.open().unwrap().1.len(), 4);
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod disk;
 mod fault;
 pub mod file_set;
 pub mod journal;
+pub mod lines;
 pub mod locks;
 pub mod log_file;
 pub mod ports;

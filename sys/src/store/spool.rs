@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -85,7 +85,7 @@ impl<F: FnMut(RequestId, Command)> Inbox<F> {
             return;
         }
         self.seen.insert(request.to_owned());
-        match serde_json::from_reader(file.take(LARGE_FILE_BYTES)) {
+        match serde_json::from_reader(BufReader::new(file.take(LARGE_FILE_BYTES))) {
             Ok(command) => (self.deliver)(request.to_owned(), command),
             Err(error) => {
                 let message = Some(format!("the command is invalid: {error}"));

@@ -45,6 +45,55 @@ pub fn remove(path: &Path) -> Result<()> {
     fs::remove_dir_all(path).map_err(io("remove", path))
 }
 
+/// Removes everything in `dir` but these directories, which are emptied, these files, and the directories that lead to
+/// them. Returns whether something else was in their place or in one of these directories.
+pub fn empty_except(dir: &Path, dirs: &[&Path], files: &[&Path]) -> Result<bool> {
+    empty_below(dir, Path::new(""), &Kept { dirs, files })
+}
+
+struct Kept<'a> {
+    dirs: &'a [&'a Path],
+    files: &'a [&'a Path],
+}
+
+fn empty_below(dir: &Path, below: &Path, kept: &Kept<'_>) -> Result<bool> {
+    let place = dir.join(below);
+    make_accessible(&place);
+    let mut was_changed = false;
+    for entry in fs::read_dir(&place).map_err(io("read", &place))?.flatten() {
+        let path = below.join(entry.file_name());
+        let kind = entry.file_type().map_err(io("read", &entry.path()))?;
+        let is_on_the_way = kept.dirs.iter().chain(kept.files).any(|kept| kept.starts_with(&path));
+        let is_kept_file = kept.files.contains(&path.as_path());
+        if kind.is_dir() && is_on_the_way && !is_kept_file && !has_attributes(&entry.path()) {
+            was_changed |= empty_below(dir, &path, kept)?;
+        } else if !(kind.is_file() && is_kept_file) {
+            was_changed |= is_on_the_way || kept.dirs.contains(&below);
+            remove(&dir.join(&path))?;
+        }
+    }
+    Ok(was_changed)
+}
+
+/// Lets us list and change a directory, whatever a program made of its permissions.
+fn make_accessible(dir: &Path) {
+    if fs::symlink_metadata(dir).is_ok_and(|found| found.is_dir() && found.mode() & 0o700 != 0o700) {
+        // What cannot be changed is reported when it is read.
+        let _ = fs::set_permissions(dir, Permissions::from_mode(0o700));
+    }
+}
+
+/// Tells whether a directory has attributes that a program may have set, such as permissions for all that is created in it.
+fn has_attributes(dir: &Path) -> bool {
+    let mut names = [0; 1024];
+    match rustix::fs::llistxattr(dir, &mut names) {
+        Ok(length) => {
+            names[..length].split(|byte| *byte == 0).any(|name| !name.is_empty() && !name.starts_with(b"security."))
+        }
+        Err(error) => error != rustix::io::Errno::NOTSUP,
+    }
+}
+
 /// Makes every directory below `dir` readable and writable for its owner.
 pub fn make_writable(dir: &Path) {
     walk(dir, |path, entry| {
@@ -53,4 +102,61 @@ pub fn make_writable(dir: &Path) {
         }
         true
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all_below(dir: &Path) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        walk(dir, |path, _| {
+            found.push(path.to_owned());
+            true
+        });
+        found.sort();
+        found
+    }
+
+    #[test]
+    fn a_directory_is_emptied_around_what_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        for path in ["project/.git", "project/left", "project-2", "other"] {
+            fs::create_dir_all(dir.path().join(path)).unwrap();
+        }
+        for path in ["file", "project/kept", "project/other"] {
+            fs::write(dir.path().join(path), "").unwrap();
+        }
+        let empty = || empty_except(dir.path(), &[Path::new("project/.git")], &[Path::new("project/kept")]).unwrap();
+        assert!(!empty());
+        assert_eq!(all_below(dir.path()), ["project", "project/.git", "project/kept"].map(PathBuf::from));
+
+        // A program moved a kept directory away, or made it inaccessible.
+        fs::write(dir.path().join("project/.git/planted"), "").unwrap();
+        fs::set_permissions(dir.path().join("project"), Permissions::from_mode(0o300)).unwrap();
+        assert!(empty() && !dir.path().join("project/.git/planted").exists());
+        fs::remove_dir_all(dir.path().join("project")).unwrap();
+        std::os::unix::fs::symlink("/usr", dir.path().join("project")).unwrap();
+        assert!(empty() && all_below(dir.path()).is_empty());
+    }
+
+    #[test]
+    fn what_a_program_put_in_place_of_something_kept_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("hooks"), "").unwrap();
+        fs::create_dir(dir.path().join("file")).unwrap();
+        assert!(empty_except(dir.path(), &[Path::new("hooks")], &[Path::new("file")]).unwrap());
+        assert!(all_below(dir.path()).is_empty());
+
+        let tmp = dir.path().join("tmp");
+        fs::create_dir(&tmp).unwrap();
+        match rustix::fs::setxattr(&tmp, "user.left", b"x", rustix::fs::XattrFlags::empty()) {
+            Err(rustix::io::Errno::NOTSUP) => eprintln!("no extended attributes here"),
+            result => {
+                result.unwrap();
+                assert!(empty_except(dir.path(), &[Path::new("tmp")], &[]).unwrap());
+                assert!(!tmp.exists());
+            }
+        }
+    }
 }

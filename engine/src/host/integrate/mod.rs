@@ -25,6 +25,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use mahabharatha_core::config::{Gate, MergeTarget};
@@ -34,6 +35,7 @@ use mahabharatha_core::run::event::GateFailure;
 use mahabharatha_core::secrets::{Allowed, Redactor};
 use mahabharatha_sys::git::{Git, Identity, Pinned};
 use mahabharatha_sys::project::{FeaturePaths, Project};
+use mahabharatha_sys::store::tree;
 
 use crate::confinement::Confinement;
 use crate::provision::Setup;
@@ -140,10 +142,15 @@ impl Integration {
         Ok(!self.objects.lost(std::slice::from_ref(commit))?.is_empty())
     }
 
-    /// Creates our git directory again, because a command of the project may have written to it. Its indexes are removed
-    /// with it.
+    /// Removes the index of staging, and creates our git directory again if it is not as it was: a command of the project
+    /// may have written to both.
     fn renew_git_dir(&self) -> mahabharatha_sys::error::Result<()> {
+        tree::remove(&self.staging_index())?;
         Ok(Git::objects(self.objects.git_dir(), self.project.common_dir(), &self.pinned).map(drop)?)
+    }
+
+    fn staging_index(&self) -> PathBuf {
+        self.objects.git_dir().join("staging.index")
     }
 
     fn tree_of(&self, commit: &Oid) -> mahabharatha_sys::error::Result<Oid> {

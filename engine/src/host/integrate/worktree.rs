@@ -28,8 +28,8 @@ use crate::worker::check_worktree;
 /// Files of an unfinished merge in a worktree's git directory.
 const MERGE_FILES: [&str; 4] = ["MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "AUTO_MERGE"];
 
-/// Directory of a feature with the private files of sandboxes in staging.
-pub const STAGING_SANDBOX: &str = "staging-sandbox";
+/// Directory of a feature with the private files of sandboxes in staging, beside those of workers.
+pub const STAGING_SANDBOX: &str = "slots/staging.sandbox";
 
 /// File of a feature that records that the staging worktree was warmed.
 const WARM_RECORD: &str = "staging.warm";
@@ -150,7 +150,7 @@ impl<'a> StagingWorktree<'a> {
                     .ok_or_else(|| Error::new(Kind::Failed, format!("git made no worktree at {}", path.display())))?
             }
         };
-        let index = integration.objects.git_dir().join("staging.index");
+        let index = integration.staging_index();
         let git = integration.objects.clone().work_tree(&path).index(&index);
         let worktree = StagingWorktree {
             integration,

@@ -16,6 +16,7 @@ use mahabharatha_sys::store::atomic::write_atomic;
 use mahabharatha_sys::store::disk::lack_of_space;
 use mahabharatha_sys::store::locks::JobLock;
 
+use super::stall_of;
 use super::survivors::{end_orphans_of, read_identity};
 use crate::host::Context;
 use crate::specs;
@@ -61,7 +62,7 @@ pub(super) fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock, 
     let lived = end.seen.as_ref().map_or(ran.max(MIN_LIFETIME), |seen| seen.duration);
     let end = match of_session {
         true => JobEnd::Cancelled,
-        false => end_without_result(dir, end.silent.then_some(context.config.workers.stall)),
+        false => end_without_result(dir, end.silent.then(|| stall_of(context, dir))),
     };
     let never_started = end == JobEnd::Died { started: false };
     let cost = if never_started { Cost::default() } else { unreported_cost(context, job, dir) };

@@ -77,10 +77,7 @@ pub(super) fn foreign(path: &Path, of: Option<&Feature>, wanted: &Feature) -> Er
 /// Reads the journal up to its first problem. Fails only if the file cannot be read.
 pub(super) fn read_all(file: &File, path: &Path) -> Result<Content> {
     let mut content = Content { feature: None, records: Vec::new(), length: 0, torn: Vec::new(), problem: None };
-    let length = file.metadata().map_err(io("read", path))?.len();
-    if length > MAX_BYTES {
-        return Err(too_large(path)(std::io::Error::new(ErrorKind::FileTooLarge, format!("it has {length} bytes"))));
-    }
+    check_size(file, path)?;
     let mut lines = Lines { reader: BufReader::new(file), path, number: 0, start: 0, end: 0 };
     let first = lines.next_line()?;
     match first.as_deref().map_or_else(|| Err(lines.damage("the file is empty")), |bytes| lines.header(bytes)) {
@@ -97,6 +94,7 @@ pub(super) fn read_all(file: &File, path: &Path) -> Result<Content> {
 
 /// Reads the records after the first `records`, which end at the byte `length`.
 pub(super) fn read_more(file: &File, path: &Path, records: u64, length: u64) -> Result<Content> {
+    check_size(file, path)?;
     let mut content = Content { feature: None, records: Vec::new(), length, torn: Vec::new(), problem: None };
     let mut reader = BufReader::new(file);
     reader.seek(SeekFrom::Start(length)).map_err(io("read", path))?;
@@ -104,6 +102,14 @@ pub(super) fn read_more(file: &File, path: &Path, records: u64, length: u64) -> 
     let mut lines = Lines { reader, path, number: records + 1, start: length, end: length };
     read_records(&mut lines, records, &mut content)?;
     Ok(content)
+}
+
+fn check_size(file: &File, path: &Path) -> Result<()> {
+    let length = file.metadata().map_err(io("read", path))?.len();
+    if length > MAX_BYTES {
+        return Err(too_large(path)(std::io::Error::new(ErrorKind::FileTooLarge, format!("it has {length} bytes"))));
+    }
+    Ok(())
 }
 
 /// Reads records up to the first problem, the first of which follows the one with the number `after`.
@@ -189,8 +195,8 @@ impl Lines<'_> {
     }
 }
 
-/// Reads a record. The record of a start may hold thousands of tasks, of which `serde` makes another copy where the kind of
-/// event is a field among others. Its own type needs none, and takes no notice of that field.
+/// Reads a record. The record of a start may hold thousands of tasks, and `serde` copies them when it reads an enum whose
+/// tag is a field among others. Reading a type of its own avoids that.
 fn read_record(bytes: &[u8]) -> serde_json::Result<Record> {
     #[derive(Deserialize)]
     struct StartRecord {
