@@ -45,6 +45,18 @@ fn tools_find_their_toolchains_in_the_home() {
 }
 
 #[test]
+fn a_writable_directory_in_a_package_cache_is_the_users_own() {
+    let repo = Repo::new();
+    repo.config("sandbox: { mode: bwrap, write: ['~/.cargo/registry/own'] }\n");
+    repo.commit("second");
+    let cache = repo.home().join(".cargo/registry");
+    std::fs::create_dir_all(cache.join("own")).unwrap();
+    repo.run(&["sandbox", "--", "echo kept > ~/.cargo/registry/own/a && echo dropped > ~/.cargo/registry/b"]).code(0);
+    assert_eq!(std::fs::read_to_string(cache.join("own/a")).unwrap(), "kept\n");
+    assert!(!cache.join("b").exists());
+}
+
+#[test]
 fn nothing_outlives_its_sandbox() {
     for sandbox in ["bwrap", "landlock"] {
         let repo = confined_by(sandbox);

@@ -39,11 +39,11 @@ pub use error::{Cause, GitError, Result};
 pub use merge::{IndexInput, Merged, Stage};
 pub use patch::FilePatch;
 pub use path::RepoPath;
-pub use private_copy::{PRIVATE_COPY_DIRS, PrivateCopy};
+pub use private_copy::{PRIVATE_COPY_DIRS, PRIVATE_COPY_FILES, PrivateCopy};
 pub use push::{Pushed, Remote, running_transport, shown_url};
-pub use refs::{Logged, RefChange, Worktree};
+pub use refs::{Logged, RefChange, Worktree, short_branch};
 pub use status::{Found, StatusEntry};
-pub use trees::{Change, EntryType, TreeEntry};
+pub use trees::{Change, EntryType, SUBMODULE_MODE, TreeEntry};
 
 /// Maximum output of a git call. Larger output is an error, never silently cut.
 const MAX_OUTPUT_BYTES: usize = 1 << 30;
@@ -309,6 +309,11 @@ impl Output {
 
     fn unexpected(&self, output: &str) -> GitError {
         GitError::unexpected(&self.args, output)
+    }
+
+    /// Returns the error for a part of the output that cannot be read.
+    fn unreadable(&self, part: &[u8]) -> GitError {
+        self.unexpected(&String::from_utf8_lossy(part))
     }
 
     fn oid(&self) -> Result<mahabharatha_core::ids::Oid> {

@@ -14,15 +14,18 @@ use super::objects::escaped;
 use super::{Call, Git, GitError, Identity, Result};
 use crate::bounded::{self, LARGE_FILE_BYTES, SMALL_FILE_BYTES};
 
-/// How many directories of objects one may borrow from another.
+/// Maximum number of object directories that are followed through alternates.
 const MAX_ALTERNATES: usize = 20;
 
-/// Its directories.
+/// Directories of a private copy.
 pub const PRIVATE_COPY_DIRS: [&str; 6] = ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info", "hooks"];
+/// Files of every private copy.
+pub const PRIVATE_COPY_FILES: [&str; 6] =
+    ["HEAD", "config", "index", "info/exclude", "objects/info/alternates", "packed-refs"];
 
 /// What a private copy is made of.
 pub struct PrivateCopy<'a> {
-    /// Where it is created; there must be no files.
+    /// Where it is created; what files there are must be empty.
     pub dir: &'a Path,
     /// The worktree, as programs inside see it.
     pub worktree: &'a Path,

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::places::SYSTEM;
-use super::{Access, Layout, SECRET, name_servers};
+use super::{Access, Layout, MERGED, SECRET, name_servers};
 
 /// Namespaces of its own, no capability, no terminal of the caller, no life after the caller's death.
 const PROCESS: [&str; 10] = [
@@ -37,7 +37,7 @@ const KERNEL_SETTINGS: [&str; 9] = [
 const FRESH: [&str; 10] =
     ["--dev", "/dev", "--tmpfs", "/dev/shm", "--tmpfs", "/run", "--tmpfs", "/var", "--dir", "/var/tmp"];
 
-/// Returns the options for a layout. Overlays are mounted already, over the directories that they cover.
+/// Returns the options for a layout. Overlays are mounted already, in their own directories.
 pub fn options(layout: &Layout) -> Vec<OsString> {
     let mut options = Options(Vec::new());
     options.add(PROCESS);
@@ -53,7 +53,8 @@ pub fn options(layout: &Layout) -> Vec<OsString> {
     for mount in &layout.mounts {
         match &mount.access {
             Access::Read => options.bind("--ro-bind", &mount.from, &mount.to),
-            Access::Write | Access::Overlay(_) => options.bind("--bind", &mount.from, &mount.to),
+            Access::Write => options.bind("--bind", &mount.from, &mount.to),
+            Access::Overlay(changes) => options.bind("--bind", &changes.join(MERGED), &mount.to),
         }
     }
     layout.hidden.iter().for_each(|dir| options.hide(dir));

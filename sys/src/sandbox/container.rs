@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use super::{Access, FAILURE, LAYOUT, Layout, PRIVATE, Sandbox, Workplace, private_dirs::make_private, raw};
+use super::{Access, FAILURE, GIT_LINK, LAYOUT, Layout, PRIVATE, Sandbox, Workplace, private_dirs::make_private, raw};
 use crate::bounded::{self, SMALL_FILE_BYTES};
 use crate::container::{Bind, Container, Parking, Program, Session};
 use crate::crash;
@@ -141,7 +141,7 @@ impl Sandbox {
 
     /// Makes git inside use the private directory, by a `.git` file over that of the worktree.
     pub(super) fn link_git(&mut self) -> Result<()> {
-        let (file, text) = (self.dir.join("dotgit"), format!("gitdir: {PRIVATE}/git\n"));
+        let (file, text) = (self.dir.join(GIT_LINK), format!("gitdir: {PRIVATE}/git\n"));
         // It stays as it is: a file that is replaced would no longer be the mounted one.
         if bounded::read(&file, SMALL_FILE_BYTES).ok().as_deref() != Some(text.as_bytes()) {
             fs::write(&file, &text).map_err(error::io("write", &file))?;
@@ -257,7 +257,7 @@ pub fn run(layout: &Layout, dir: &Path, program: &OsStr, args: &[OsString]) -> i
 /// Returns the program as the helper gets it.
 fn inside(layout: &Layout, program: &OsStr, args: &[OsString]) -> Program {
     let lossy = |text: &OsStr| text.to_string_lossy().into_owned();
-    let variables = std::env::vars_os().filter(|(key, value)| means_something(layout, key, value));
+    let variables = std::env::vars_os().filter(|(key, value)| is_useful_inside(layout, key, value));
     Program {
         words: [program].into_iter().chain(args.iter().map(OsString::as_os_str)).map(lossy).collect(),
         env: Container::variables(variables).iter().map(|(key, value)| (lossy(key), lossy(value))).collect(),
@@ -265,16 +265,16 @@ fn inside(layout: &Layout, program: &OsStr, args: &[OsString]) -> Program {
     }
 }
 
-/// Returns whether a variable is of use inside. The path of a toolchain or certificate of this machine is not, and would be
-/// taken for that of the image.
-fn means_something(layout: &Layout, key: &OsStr, value: &OsStr) -> bool {
+/// Returns whether a variable is useful inside. Paths of this machine's toolchains and certificates are not: a program
+/// would take them for the image's.
+fn is_useful_inside(layout: &Layout, key: &OsStr, value: &OsStr) -> bool {
     let path = Path::new(value);
     let shows = |mount: &super::Mount| {
         let below = path.strip_prefix(&mount.to);
         below.is_ok_and(|below| below.as_os_str().is_empty() || mount.from.join(below).exists())
     };
     let is_inside = || layout.mounts.iter().any(shows);
-    // By the mark our processes are found.
+    // Our processes are found by this mark.
     key == MARKER || !path.is_absolute() || is_inside() || !path.exists()
 }
 

@@ -15,7 +15,7 @@ use rustix::process::{Signal, getgid, getuid};
 use rustix::thread::{CapabilitySet, UnshareFlags};
 
 pub use super::raw::leave_session_keyring;
-use super::{Access, Layout, UPPER, WORK, places};
+use super::{Access, Layout, MERGED, UPPER, WORK, places};
 use crate::proc::{Supervised, exec};
 use crate::signals;
 use crate::store::tree;
@@ -67,7 +67,7 @@ fn in_bwrap(layout: &Layout, program: &OsStr, args: &[OsString]) -> io::Result<i
     inside.wait()
 }
 
-/// Mounts each overlay over its own directory, in a mount namespace of our own: this version of bubblewrap cannot.
+/// Mounts the overlays in a mount namespace of our own: this version of bubblewrap cannot.
 fn mount_overlays(layout: &Layout) -> io::Result<()> {
     let overlays = layout.mounts.iter().filter_map(|mount| match &mount.access {
         Access::Overlay(changes) => Some((&mount.from, changes)),
@@ -98,7 +98,7 @@ fn mount_overlays(layout: &Layout) -> io::Result<()> {
             "volatile".to_owned(),
         ];
         let options = std::ffi::CString::new(options.join(","))?;
-        mount("overlay", from, "overlay", MountFlags::empty(), options.as_c_str())?;
+        mount("overlay", changes.join(MERGED), "overlay", MountFlags::empty(), options.as_c_str())?;
     }
     Ok(())
 }

@@ -40,9 +40,14 @@ pub use probe::{available, choose};
 
 /// Directory inside a bubblewrap sandbox or a container for files of ours.
 const PRIVATE: &str = "/run/mahabharatha";
+/// Private directory for git, the file that leads to it from the worktree, and git's settings.
+const GIT: &str = "git";
+const GIT_LINK: &str = "dotgit";
+const GIT_SETTINGS: &str = "home/.gitconfig";
 /// Directory with those of the package caches' overlays.
 const CACHES: &str = "caches";
-/// Directories of an overlay: what was changed, and what the kernel needs.
+/// Directories of an overlay: where it is mounted, what was changed, and what the kernel needs.
+const MERGED: &str = "merged";
 const UPPER: &str = "upper";
 const WORK: &str = "work";
 /// File that describes the sandbox to `confine`.
@@ -240,7 +245,7 @@ impl Sandbox {
         match self.layout.isolation {
             Isolation::Off => Ok(()),
             Isolation::Bwrap => {
-                let (inside, file) = (Path::new(PRIVATE).join("git"), self.dir.join("dotgit"));
+                let (inside, file) = (Path::new(PRIVATE).join("git"), self.dir.join(GIT_LINK));
                 fs::write(&file, link(&inside)).map_err(io("write", &file))?;
                 let place = self.layout.workdir.join(".git");
                 self.mount(git_dir, &inside, Access::Write);
@@ -404,7 +409,7 @@ impl Sandbox {
 impl Drop for Sandbox {
     fn drop(&mut self) {
         if let Some(container) = &self.layout.container {
-            // What cannot be ended or removed now is, before the directory is used again.
+            // What cannot be ended or removed now is ended or removed before the directory is used again.
             let _ = self.end_inside(container).and_then(|()| self.clear(container));
         } else if self.layout.isolation != Isolation::Off {
             // What cannot be removed now is removed before the directory is used again.

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use mahabharatha_core::config::Isolation;
 
 use super::container::ENDED;
-use super::{Access, CACHES, LAYOUT, Sandbox, UPPER, WORK};
+use super::{Access, CACHES, GIT, GIT_LINK, GIT_SETTINGS, LAYOUT, MERGED, Sandbox, UPPER, WORK};
 use crate::error::{Result, io};
-use crate::git::PRIVATE_COPY_DIRS;
+use crate::git::{PRIVATE_COPY_DIRS, PRIVATE_COPY_FILES};
 use crate::store::tree;
 
 impl Sandbox {
@@ -28,11 +28,11 @@ impl Sandbox {
     /// Returns the directories that every sandbox in this place needs: private ones, and those on which others are mounted.
     fn private_dirs(&self) -> Vec<PathBuf> {
         let mut dirs = ["home", "tmp"].map(PathBuf::from).to_vec();
-        dirs.extend(PRIVATE_COPY_DIRS.iter().map(|dir| Path::new("git").join(dir)));
+        dirs.extend(PRIVATE_COPY_DIRS.iter().map(|dir| Path::new(GIT).join(dir)));
         for mount in &self.layout.mounts {
             if let Access::Overlay(changes) = &mount.access {
                 let changes = changes.strip_prefix(&self.dir).unwrap_or(changes);
-                dirs.extend([changes.join(UPPER), changes.join(WORK)]);
+                dirs.extend([MERGED, UPPER, WORK].map(|part| changes.join(part)));
             }
             if self.layout.isolation.maps_paths() && mount.from.is_dir() {
                 dirs.extend(self.mount_point(&mount.to));
@@ -47,11 +47,14 @@ impl Sandbox {
         places.iter().find_map(|(part, place)| Some(Path::new(part).join(inside.strip_prefix(place).ok()?)))
     }
 
-    /// Empties the private directories. The directories stay: some file systems take long to create files for a while
-    /// after many were removed.
+    /// Empties the private directories. What every sandbox needs stays, without content: some file systems take long to
+    /// create files for a while after many were removed.
     pub(super) fn empty(&self) -> Result<()> {
-        let lasting: Vec<&Path> = self.lasting.iter().map(PathBuf::as_path).collect();
-        tree::empty_except(&self.dir, &lasting, &[]).map(drop)
+        let of_git: Vec<PathBuf> = PRIVATE_COPY_FILES.iter().map(|file| Path::new(GIT).join(file)).collect();
+        let others = [LAYOUT, GIT_LINK, GIT_SETTINGS].map(Path::new);
+        let files: Vec<&Path> = of_git.iter().map(PathBuf::as_path).chain(others).collect();
+        let dirs: Vec<&Path> = self.lasting.iter().map(PathBuf::as_path).collect();
+        tree::empty_except(&self.dir, &dirs, &files).map(drop)
     }
 
     /// Returns what is in the private directories. As long as this is what it was before the first command, the sandbox
@@ -144,12 +147,14 @@ mod tests {
     use super::super::Workplace;
     use super::*;
 
-    /// Everything below a directory that is there when a program starts, with its permissions.
-    fn at_start(dir: &Path) -> BTreeMap<PathBuf, u32> {
+    /// Everything below a directory but empty files, with its permissions.
+    fn contents(dir: &Path) -> BTreeMap<PathBuf, u32> {
         let mut found = BTreeMap::new();
         tree::walk(dir, |path, entry| {
             let metadata = entry.metadata().unwrap();
-            found.insert(path.to_owned(), metadata.mode());
+            if !metadata.is_file() || metadata.len() > 0 {
+                found.insert(path.to_owned(), metadata.mode());
+            }
             true
         });
         found
@@ -163,32 +168,39 @@ mod tests {
         let place = Workplace { worktree: &worktree, appears_at: Path::new("/tmp/project"), writable: true };
         let create = || Sandbox::create(&dir, Isolation::Bwrap, place).unwrap();
 
+        let kept = worktree.join("kept");
+        fs::write(&kept, "kept").unwrap();
         let first = create();
-        let new = at_start(&dir);
+        let new = contents(&dir);
         fs::write(dir.join("home/.bashrc"), "left").unwrap();
+        fs::write(dir.join("git/HEAD"), "left").unwrap();
+        fs::set_permissions(dir.join("git/HEAD"), Permissions::from_mode(0o0)).unwrap();
+        fs::hard_link(dir.join("git/HEAD"), dir.join("git/config")).unwrap();
+        symlink(&kept, dir.join("git/index")).unwrap();
         fs::create_dir_all(dir.join("home/bin/more")).unwrap();
         fs::set_permissions(dir.join("home"), Permissions::from_mode(0o777)).unwrap();
-        fs::set_permissions(dir.join("tmp"), Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(dir.join("tmp"), Permissions::from_mode(0o0)).unwrap();
         fs::remove_dir(dir.join("git/hooks")).unwrap();
         symlink(&worktree, dir.join("git/hooks")).unwrap();
         fs::remove_dir_all(dir.join("git/refs")).unwrap();
         fs::write(dir.join("git/refs"), "left").unwrap();
         drop(first);
-        fs::write(worktree.join("kept"), "").unwrap();
-        let left = at_start(&dir);
+        let left = contents(&dir);
         assert!(left.keys().all(|path| new.contains_key(path)), "{left:?}");
 
         // The process that ran the program may have been killed.
         fs::write(dir.join("tmp/left"), "").unwrap();
         let second = create();
-        assert_eq!(at_start(&dir), new);
+        assert_eq!(contents(&dir), new);
+        fs::write(dir.join("git/HEAD"), "of the second").unwrap();
+        assert_eq!(fs::read(dir.join("git/config")).unwrap_or_default(), b"");
         drop(second);
 
         tree::remove(&dir).unwrap();
         symlink(&worktree, &dir).unwrap();
         let third = create();
-        assert_eq!(at_start(&dir), new);
+        assert_eq!(contents(&dir), new);
         drop(third);
-        assert!(worktree.join("kept").exists());
+        assert_eq!(fs::read(&kept).unwrap(), b"kept");
     }
 }

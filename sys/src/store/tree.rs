@@ -1,6 +1,7 @@
 //! Walks and removes directory trees that hostile code may have written to, without following symbolic links.
 
-use std::fs::{self, DirEntry, Permissions};
+use std::fs::{self, DirEntry, File, Permissions};
+use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -31,6 +32,14 @@ pub fn disk_bytes(dir: &Path) -> u64 {
     bytes
 }
 
+/// Removes a file unless it is missing.
+pub fn remove_file(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(io("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
 /// Removes a file, link or directory, even one without write permission.
 pub fn remove(path: &Path) -> Result<()> {
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
@@ -45,8 +54,8 @@ pub fn remove(path: &Path) -> Result<()> {
     fs::remove_dir_all(path).map_err(io("remove", path))
 }
 
-/// Removes everything in `dir` but these directories, which are emptied, these files, and the directories that lead to
-/// them. Returns whether something else was in their place or in one of these directories.
+/// Removes everything in `dir` but these directories and files, which are emptied, and the directories that lead to them.
+/// Returns whether something else was in their place or in one of these directories.
 pub fn empty_except(dir: &Path, dirs: &[&Path], files: &[&Path]) -> Result<bool> {
     empty_below(dir, Path::new(""), &Kept { dirs, files })
 }
@@ -65,9 +74,12 @@ fn empty_below(dir: &Path, below: &Path, kept: &Kept<'_>) -> Result<bool> {
         let kind = entry.file_type().map_err(io("read", &entry.path()))?;
         let is_on_the_way = kept.dirs.iter().chain(kept.files).any(|kept| kept.starts_with(&path));
         let is_kept_file = kept.files.contains(&path.as_path());
-        if kind.is_dir() && is_on_the_way && !is_kept_file && !has_attributes(&entry.path()) {
+        let is_ours = is_on_the_way && !has_attributes(&entry.path());
+        if is_ours && kind.is_dir() && !is_kept_file {
             was_changed |= empty_below(dir, &path, kept)?;
-        } else if !(kind.is_file() && is_kept_file) {
+        } else if is_ours && kind.is_file() && is_kept_file && has_one_name(&entry) {
+            empty_file(&entry.path())?;
+        } else {
             was_changed |= is_on_the_way || kept.dirs.contains(&below);
             remove(&dir.join(&path))?;
         }
@@ -83,12 +95,28 @@ fn make_accessible(dir: &Path) {
     }
 }
 
-/// Tells whether a directory has attributes that a program may have set, such as permissions for all that is created in it.
-fn has_attributes(dir: &Path) -> bool {
+/// Tells whether no other name leads to the file: what is written to it would appear there too.
+fn has_one_name(file: &DirEntry) -> bool {
+    file.metadata().is_ok_and(|found| found.nlink() == 1)
+}
+
+fn empty_file(file: &Path) -> Result<()> {
+    let cut = || {
+        fs::set_permissions(file, Permissions::from_mode(0o600))?;
+        File::options().write(true).truncate(true).open(file)
+    };
+    cut().map(drop).map_err(io("empty", file))
+}
+
+/// Tells whether a file or directory has attributes that a program may have set, such as permissions for all that is
+/// created in a directory. Those of the kernel's overlays are no such: programs cannot set them.
+fn has_attributes(path: &Path) -> bool {
+    const OF_THE_SYSTEM: [&[u8]; 2] = [b"security.", b"user.overlay."];
     let mut names = [0; 1024];
-    match rustix::fs::llistxattr(dir, &mut names) {
+    match rustix::fs::llistxattr(path, &mut names) {
         Ok(length) => {
-            names[..length].split(|byte| *byte == 0).any(|name| !name.is_empty() && !name.starts_with(b"security."))
+            let is_foreign = |name: &[u8]| !OF_THE_SYSTEM.iter().any(|prefix| name.starts_with(prefix));
+            names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty()).any(is_foreign)
         }
         Err(error) => error != rustix::io::Errno::NOTSUP,
     }
@@ -125,11 +153,12 @@ mod tests {
             fs::create_dir_all(dir.path().join(path)).unwrap();
         }
         for path in ["file", "project/kept", "project/other"] {
-            fs::write(dir.path().join(path), "").unwrap();
+            fs::write(dir.path().join(path), "left").unwrap();
         }
         let empty = || empty_except(dir.path(), &[Path::new("project/.git")], &[Path::new("project/kept")]).unwrap();
         assert!(!empty());
         assert_eq!(all_below(dir.path()), ["project", "project/.git", "project/kept"].map(PathBuf::from));
+        assert_eq!(fs::read(dir.path().join("project/kept")).unwrap(), b"");
 
         // A program moved a kept directory away, or made it inaccessible.
         fs::write(dir.path().join("project/.git/planted"), "").unwrap();
