@@ -51,7 +51,7 @@ pub fn key_line(output: &str) -> Option<String> {
         text.push_str(if text.is_empty() { "" } else { "; " });
         text.push_str(&line);
     }
-    if text.is_empty() { last_words(output) } else { Some(cut(&text)) }
+    if text.is_empty() { last_words(output) } else { Some(cut(&text, MAX_LINE_CHARS)) }
 }
 
 /// Returns the last line that is not empty, with the wrapped lines before it that it continues.
@@ -66,7 +66,7 @@ pub fn last_words(text: &str) -> Option<String> {
         }
         words = format!("{line} {words}");
     }
-    Some(cut(&words))
+    Some(cut(&words, MAX_LINE_CHARS))
 }
 
 /// Returns the first paragraph of a reason or a report, as one line: what happened, before the details.
@@ -196,14 +196,16 @@ fn tells_success(line: &str) -> bool {
     starts || ["... ok", " PASSED", "[ OK ]"].iter().any(|mark| line.ends_with(mark))
 }
 
-fn squeezed(line: &str) -> String {
-    line.split_whitespace().collect::<Vec<_>>().join(" ")
+/// Joins the words of a text with single spaces.
+pub(crate) fn squeezed(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn cut(line: &str) -> String {
-    match line.char_indices().nth(MAX_LINE_CHARS) {
-        None => line.to_string(),
-        Some((at, _)) => format!("{}…", &line[..at]),
+/// Cuts the text to `max_chars` and marks the cut with `…`.
+pub(crate) fn cut(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }
 

@@ -132,7 +132,7 @@ macro_rules! number {
 }
 
 number!(
-    /// A stage of the graph: its tasks may start when every lower level is merged.
+    /// Tasks that land together, in one merge commit, after the level below.
     Level
 );
 number!(
@@ -140,7 +140,7 @@ number!(
     WorkerId
 );
 number!(
-    /// The how-manieth try at a task, counted from 1.
+    /// Number of an attempt at a task, from 1.
     Attempt
 );
 

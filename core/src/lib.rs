@@ -17,6 +17,7 @@ pub mod plan;
 pub mod prompt;
 pub mod run;
 pub mod sarif;
+mod seconds;
 pub mod secrets;
 mod severity;
 pub mod spec;

@@ -1,4 +1,4 @@
-//! Suggestions for mistyped names.
+//! Suggestions for mistyped names, and words quoted for a shell.
 
 /// Most names listed in a suggestion.
 const MAX_LISTED: usize = 20;

@@ -24,6 +24,7 @@ use crate::run::needs::Need;
 use crate::run::{
     AttemptRecord, Breaker, Effect, End, LevelState, LevelStatus, Run, TaskState, TaskStatus, WorkerStatus,
 };
+use crate::seconds::{seconds, seconds_if_known};
 use crate::secrets::Suppression;
 
 /// Time that is serialized as text for users and programs.
@@ -34,17 +35,6 @@ pub struct Stamp(pub Time);
 impl Serialize for Stamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)
-    }
-}
-
-fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(duration.as_millis() as f64 / 1000.0)
-}
-
-fn seconds_if_known<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
-    match duration {
-        Some(duration) => seconds(duration, serializer),
-        None => serializer.serialize_none(),
     }
 }
 
@@ -213,7 +203,8 @@ pub struct AttemptView {
     #[serde(rename = "elapsed_seconds", serialize_with = "seconds")]
     #[schemars(with = "f64")]
     pub elapsed: Duration,
-    /// `running`, `done`, `failed`, `checkpoint`, `blocked`, `escalated`, `unserved`, `died`, `cancelled`.
+    /// `running`, `done`, `failed`, `checkpoint`, `blocked`, `escalated`, `unserved`, `setup_failed`, `died`,
+    /// `cancelled`.
     pub outcome: &'static str,
     /// Cause of a failure.
     pub cause: Option<FailCause>,
@@ -503,9 +494,7 @@ fn workers_of(run: &Run) -> Vec<WorkerView> {
         let (status, task) = match worker {
             WorkerStatus::Running { task, .. } => ("running", Some(task.clone())),
             WorkerStatus::Stopped => ("stopped", None),
-            _ if above(index) => ("stopped", None),
-            WorkerStatus::Idle if run.ended().is_none() => ("idle", None),
-            _ if run.ended().is_some() => ("stopped", None),
+            _ if above(index) || run.ended().is_some() => ("stopped", None),
             _ => ("idle", None),
         };
         let pid = task.as_ref().and_then(|task| run.task(task)?.attempts.last()?.pid);

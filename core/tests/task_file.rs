@@ -283,7 +283,7 @@ fn errors_name_the_place() {
             "line 3, column 3: the level must be a whole number from 0, not \"one\"",
         ),
         ("<task id=A>\n é <action>x</task>", "line 2, column 4: <action> is never closed; </action> is missing"),
-        ("<task id=A><done/>\n<done/></task>", "line 2, column 1: <done> stands twice in one task"),
+        ("<task id=A><done/>\n<done/></task>", "line 2, column 1: <done> occurs twice in one task"),
         (
             "<task id=A><level>1</level>\n<agent>x</agent></task>",
             "line 2, column 8: <agent> has its place in the metadata list or in a section, not in the <task>",

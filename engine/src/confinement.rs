@@ -151,7 +151,7 @@ fn add_git(sandbox: &mut Sandbox, confined: &Confined<'_>) -> Result<()> {
     let dir = sandbox.dir().join("git");
     let workdir = sandbox.workdir().to_owned();
     write_git_dir(&dir, &workdir, &objects, confined)?;
-    let file = sandbox.dir().join("home/.gitconfig");
+    let file = sandbox.private_home().join(".gitconfig");
     fs::write(&file, confined.identity.settings()).map_err(io("write", &file))?;
     sandbox.use_git(&dir, confined.worktree)
 }

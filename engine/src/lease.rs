@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use mahabharatha_sys::bounded;
-use mahabharatha_sys::error::{Error, Kind, Result, io};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::proc::{self, ProcessId};
 use mahabharatha_sys::store::atomic::{make_dir, write_projected};
+use mahabharatha_sys::store::tree::remove_file;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,11 +143,7 @@ pub fn end_expired(feature_dir: &Path) -> Result<()> {
 
 /// Removes the session's lease.
 pub fn end(feature_dir: &Path, session: &str) -> Result<()> {
-    let path = file(feature_dir, session)?;
-    match fs::remove_file(&path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io("remove", &path)(error)),
-        _ => Ok(()),
-    }
+    remove_file(&file(feature_dir, session)?)
 }
 
 /// Reads a lease file; `None` if its name does not match its session, as in a copy or an unfinished write.

@@ -12,8 +12,8 @@ use mahabharatha_core::graph::{Rules, TaskGraph};
 use mahabharatha_core::run::event::{Event, SETUP};
 use mahabharatha_sys::container::Engine;
 use mahabharatha_sys::error::{Error, Kind, Result};
-use mahabharatha_sys::git::Git;
-use mahabharatha_sys::proc;
+use mahabharatha_sys::git::{Git, short_branch};
+use mahabharatha_sys::proc::{self, dotted};
 use mahabharatha_sys::project::{FeaturePaths, Project};
 use mahabharatha_sys::sandbox;
 use mahabharatha_sys::store::journal::Journal;
@@ -250,10 +250,6 @@ pub fn check_programs(report: &mut Report, config: &Config) {
     }
 }
 
-fn dotted(version: [u32; 3]) -> String {
-    version.map(|number| number.to_string()).join(".")
-}
-
 /// Checks for unfinished git operations, which would be mixed up with landing levels, and for a usable HEAD and
 /// configuration.
 fn check_repository(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
@@ -267,9 +263,7 @@ fn check_repository(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     // During an unfinished operation HEAD may be detached.
     if !ground.resumed && !report.failed() {
         match project.head_branch() {
-            Ok(branch) => {
-                report.ok("repository", format!("levels land on {}", branch.trim_start_matches("refs/heads/")))
-            }
+            Ok(branch) => report.ok("repository", format!("levels land on {}", short_branch(&branch))),
             Err(error) => report.fail_with("repository", error)?,
         }
     }
@@ -279,7 +273,7 @@ fn check_repository(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
 /// Checks for branches in the way of ours: git cannot create `a/b` if a branch `a` exists.
 fn check_branches(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     let (git, staging) = (ground.project.git(), ground.paths.staging_branch());
-    let short = |name: &str| name.trim_start_matches("refs/heads/").to_owned();
+    let short = |name: &str| short_branch(name).to_owned();
     let feature = staging.trim_end_matches("staging");
     let ours = git.for_each_ref(&["refs/heads/mahabharatha"])?.into_iter().map(|(name, _)| name);
     let (below, others): (Vec<String>, Vec<String>) = ours.partition(|name| name.starts_with(feature));

@@ -1,6 +1,6 @@
 //! Reads the configuration, and a feature's task graph or the task files to build one from, in the main checkout.
 //!
-//! Called by `session`, `preflight` and the commands. Never changes a file.
+//! Called by `session`, `preflight` and the commands. Writes only the graph that `load_graph` builds from task files.
 
 use std::collections::BTreeMap;
 use std::fmt;

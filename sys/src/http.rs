@@ -1,4 +1,4 @@
-//! The only module that connects to another program: one POST over plain HTTP, within a time limit.
+//! The only module that connects over TCP: one POST over plain HTTP, within a time limit.
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};

@@ -17,8 +17,9 @@ use crate::error::{Error, Kind, Result};
 use crate::git::{self, Cause, Git, GitError, Identity, Pinned, Settings};
 use crate::store::ports::{self, PortLease};
 
+pub use checkout::{BISECTION, operations_in};
 pub use glance::GitDirs;
-pub use paths::FeaturePaths;
+pub use paths::{FeaturePaths, job_dir, wip_ref};
 pub use worktrees::{above_our_worktrees, is_worktrees_dir, our_worktree};
 
 /// The project and feature that a command works on.

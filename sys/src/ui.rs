@@ -16,6 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use anstream::{AutoStream, ColorChoice};
 use indicatif::{MultiProgress, ProgressDrawTarget};
 use owo_colors::OwoColorize;
+use serde::Serialize;
 
 pub use self::ask::NoAnswer;
 pub use self::clean::{clean, escape, fit, one_line, width};
@@ -103,6 +104,11 @@ impl Ui {
         } else {
             self.write(clean(text));
         }
+    }
+
+    /// Writes data to stdout as indented JSON.
+    pub fn pretty(&self, data: &impl Serialize) {
+        self.data(&serde_json::to_string_pretty(data).expect("data for programs has string keys only"));
     }
 
     /// Writes text to stdout that was cleaned and then coloured with `paint`.
@@ -304,6 +310,11 @@ fn redrawn(text: &str, rows: usize, columns: usize) -> String {
 fn deliver(to: &mut impl Write, text: &str) -> io::Result<()> {
     to.write_all(text.as_bytes())?;
     to.flush()
+}
+
+/// Returns whether the terminal cannot be told where to draw.
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_none_or(|terminal| terminal.is_empty() || terminal == "dumb")
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -24,7 +24,7 @@ pub fn run(global: &Global, ui: &Ui, _args: &AgentsArgs) -> Result<ExitCode> {
     };
     if ui.json() {
         let data = serde_json::json!({ "agents": listed });
-        ui.data(&(serde_json::to_string_pretty(&data).expect("a list has string keys only") + "\n"));
+        ui.pretty(&data);
     } else {
         ui.painted(&agents_text(&listed, ui.columns(), ui.paint()));
         ui.note(

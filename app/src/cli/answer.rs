@@ -27,7 +27,7 @@ pub fn print_next_command(place: &Place, ui: &Ui, answer: &Answer) -> Result<()>
 /// Prints which tasks were accepted and which were refused. Any refusal is a failure.
 pub fn print(ui: &Ui, answer: &Answer, done: &str) -> ExitCode {
     if ui.json() {
-        ui.data(&serde_json::to_string_pretty(answer).expect("an answer has string keys only"));
+        ui.pretty(answer);
     } else {
         for task in &answer.accepted {
             ui.note(&format!("{task}: {done}"));

@@ -1,11 +1,10 @@
 //! `cleanup`: removes what runs left behind. Must never remove unmerged or unsaved work without `--force`.
 
 use clap::Args;
-use mahabharatha_core::ids::Feature;
 use mahabharatha_engine::host::cleanup::Leftover;
 use mahabharatha_engine::lease::Lease;
 use mahabharatha_engine::session::cleanup::{Cleaned, Request, clean};
-use mahabharatha_sys::error::Result;
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::locks::FeatureLock;
 use mahabharatha_sys::ui::Ui;
@@ -30,9 +29,13 @@ pub struct CleanupArgs {
 }
 
 pub fn run(global: &Global, ui: &Ui, args: &CleanupArgs) -> Result<ExitCode> {
+    if args.all && global.names_a_feature() {
+        return Err(Error::new(Kind::Usage, "--all means every feature, but --feature names one")
+            .hint("Leave out one of them."));
+    }
     let places: Vec<Place> = if args.all {
         let project = global.project()?;
-        project.features()?.into_iter().map(|feature| at(global, feature)).collect::<Result<_>>()?
+        project.features()?.into_iter().map(|feature| Place::new(project.clone(), feature)).collect()
     } else {
         vec![global.known_place(args.feature.as_deref())?]
     };
@@ -62,12 +65,6 @@ pub fn run(global: &Global, ui: &Ui, args: &CleanupArgs) -> Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
-fn at(global: &Global, feature: Feature) -> Result<Place> {
-    let project = global.project()?;
-    let paths = project.feature(&feature);
-    Ok(Place { project, feature, paths })
-}
-
 fn print(ui: &Ui, args: &CleanupArgs, gone: &[String], kept: &[Leftover]) {
     if ui.json() {
         let kept: Vec<_> = kept
@@ -75,7 +72,7 @@ fn print(ui: &Ui, args: &CleanupArgs, gone: &[String], kept: &[Leftover]) {
             .map(|leftover| serde_json::json!({ "what": leftover.what.to_string(), "why": leftover.precious }))
             .collect();
         let key = if args.dry_run { "would_remove" } else { "removed" };
-        ui.data(&(serde_json::json!({ key: gone, "kept": kept }).to_string() + "\n"));
+        ui.data(&serde_json::json!({ key: gone, "kept": kept }).to_string());
         return;
     }
     let verb = if args.dry_run { "would remove" } else { "removed" };

@@ -32,7 +32,7 @@ pub fn run(global: &Global, ui: &Ui, args: &DebugArgs) -> Result<ExitCode> {
     }
     let findings = diagnosis::examine_feature(&place, args.task.as_deref())?;
     if ui.json() {
-        ui.data(&(serde_json::to_string_pretty(&findings).expect("findings have string keys only") + "\n"));
+        ui.pretty(&findings);
     } else {
         ui.painted(&render(&findings, args.task.is_some(), ui.paint()));
     }
@@ -81,7 +81,7 @@ fn confirm_restart(place: &Place, ui: &Ui) -> Result<()> {
 fn print_repair(place: &Place, ui: &Ui, repaired: Option<&Repaired>) {
     if ui.json() {
         let data = json!({ "feature": place.feature.as_str(), "journal": repaired });
-        ui.data(&(data.to_string() + "\n"));
+        ui.data(&data.to_string());
         return;
     }
     let feature = &place.feature;

@@ -11,7 +11,7 @@ use mahabharatha_engine::session::{self, Options, Outcome};
 use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::git::{self, FirstCommit, Git, Identity};
-use mahabharatha_sys::project::Project;
+use mahabharatha_sys::project::{Place, Project};
 use mahabharatha_sys::ui::Ui;
 
 use super::Global;
@@ -56,14 +56,13 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &DemoArgs) -> Result<ExitCode> {
     let project = make_project(&dir)?;
     let dir = project.root().to_owned();
     let feature = project.which_feature(Some(FEATURE), |_| None)?;
-    let paths = project.feature(&feature);
     ui.note(&format!(
         "An example project is in {}: a spec of twelve tasks on three levels, two of which go wrong at first.",
         dir.display()
     ));
     ui.note("$ mahabharatha run statistics");
     let options = Options::new(Intent::Complete);
-    let place = mahabharatha_sys::project::Place { project, feature, paths };
+    let place = Place::new(project, feature);
     let code = match session::run(&place.project, &place.paths, ui, &options)? {
         Outcome::AlreadyCompleted | Outcome::Open => ExitCode::Done,
         Outcome::Ended(End::Completed) => ExitCode::Done,

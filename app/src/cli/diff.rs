@@ -58,7 +58,7 @@ pub fn run(global: &Global, ui: &Ui, args: &DiffArgs) -> Result<ExitCode> {
             "files": files_json(&found.files),
             "notes": found.notes,
         });
-        ui.data(&(serde_json::to_string_pretty(&data).expect("a diff has string keys only") + "\n"));
+        ui.pretty(&data);
     } else {
         show(ui, &found, args);
     }

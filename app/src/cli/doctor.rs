@@ -29,7 +29,7 @@ pub fn run(global: &Global, ui: &Ui, args: &DoctorArgs) -> Result<ExitCode> {
     let report = examine(global, ui, args)?;
     if ui.json() {
         let data = serde_json::json!({ "checks": report.checks });
-        ui.data(&(serde_json::to_string_pretty(&data).expect("checks are plain data") + "\n"));
+        ui.pretty(&data);
     } else {
         for check in &report.checks {
             let mark = match check.status {

@@ -60,7 +60,7 @@ pub fn run(global: &Global, ui: &Ui, args: &EstimateArgs) -> Result<ExitCode> {
         let feature = place.feature.as_str();
         let (what_if, actual) = (what_if.as_ref(), actual.as_ref());
         let data = Estimated { feature, estimate: &estimate, what_if, actual, left_out: &loaded.left_out };
-        ui.data(&(serde_json::to_string_pretty(&data).expect("an estimate has string keys only") + "\n"));
+        ui.pretty(&data);
         return Ok(ExitCode::Done);
     }
     for LeftOut { feature, problem } in &loaded.left_out {

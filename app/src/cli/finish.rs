@@ -9,6 +9,7 @@ use mahabharatha_engine::report::stream::{Ended, event_line};
 use mahabharatha_engine::report::text::gate_logs;
 use mahabharatha_engine::session::{self, control};
 use mahabharatha_sys::error::{Error, Kind, Result};
+use mahabharatha_sys::git::short_branch;
 use mahabharatha_sys::proc::shell_word;
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::{Ui, fit};
@@ -112,7 +113,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
 fn next_step(place: &Place, run: &Run) -> String {
     let (feature, start) = (&place.feature, run.setup().start.short());
     let branch = run.landing_branch();
-    let branch = shell_word(branch.trim_start_matches("refs/heads/"));
+    let branch = shell_word(short_branch(&branch));
     let merge = if run.policy().onto_staging { format!(", merge it (git merge {branch})") } else { String::new() };
     format!(
         "Next: read the report (criteria, gates, changed files), review with `git diff {start} {branch}`{merge}, then \
@@ -142,11 +143,10 @@ fn blocked(place: &Place, run: &Run, go_on: &str) -> Error {
 /// Returns the error of a worktree that could not be set up, with the end of the output and the command that repeats it;
 /// or of whatever else keeps every worker from starting.
 fn setup_failed(place: &Place, why: &str, go_on: &str) -> Error {
-    if !why.starts_with(SETUP) {
-        return Error::new(Kind::Preflight, fit(&summary(why), MAX_COLUMNS))
-            .hint(format!("Fix that; no attempt was used up. Then go on with: {go_on}"));
-    }
     let error = Error::new(Kind::Preflight, fit(&summary(why), MAX_COLUMNS));
+    if !why.starts_with(SETUP) {
+        return error.hint(format!("Fix that; no attempt was used up. Then go on with: {go_on}"));
+    }
     let (_, output) = why.split_once("\n\n").unwrap_or((why, ""));
     let (lines, _) = key_lines(output, MAX_LINES);
     let error = lines.iter().map(|line| fit(line, MAX_COLUMNS)).fold(error, Error::detail);

@@ -180,7 +180,7 @@ fn report(ui: &Ui, args: &ShipArgs, shipment: &Shipment, shipped: &Shipped) {
 /// Prints the data; while it is watched in one line, since the events of runs follow.
 fn print_json(ui: &Ui, args: &ShipArgs, data: &serde_json::Value) {
     let text = if args.watch { data.to_string() } else { format!("{data:#}") };
-    ui.data(&(text + "\n"));
+    ui.data(&text);
 }
 
 /// Prints where it goes, and which commits are pushed with it that are not part of the feature.

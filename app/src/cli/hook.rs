@@ -11,6 +11,7 @@ use mahabharatha_engine::claude::install::PROGRAM;
 use mahabharatha_engine::claude::tasks::{ListedTask, TaskCompleted};
 use mahabharatha_engine::lease::{self, Lease};
 use mahabharatha_engine::session::{caller, control, ended};
+use mahabharatha_engine::worker::WORKTREE_VARIABLE;
 use mahabharatha_engine::worker::subagents::Session;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::{Place, Project};
@@ -65,7 +66,7 @@ pub fn run(_global: &Global, ui: &Ui, args: &HookArgs) -> Result<ExitCode> {
 
 fn pre_tool_use(ui: &Ui) -> Result<ExitCode> {
     let Some(call) = read_call_or_pass::<ToolUse>(ui)? else { return Ok(ExitCode::Done) };
-    let job_worktree = std::env::var_os("MAHABHARATHA_WORKTREE").map(PathBuf::from);
+    let job_worktree = std::env::var_os(WORKTREE_VARIABLE).map(PathBuf::from);
     let own_call = |words: &[String]| own_call(words, &call.cwd);
     let job_worktree = job_worktree.as_deref();
     let context = CallContext { job_worktree, own_call: &own_call, needs_user: &needs_user, tool_call: &tool_call };
@@ -212,7 +213,7 @@ fn task_completed(ui: &Ui) -> Result<ExitCode> {
     // Ignore entries of a project that is gone or was never run.
     let Ok(Some(ListedTask { project, feature, task })) = call.our_task() else { return Ok(ExitCode::Done) };
     let Ok(project) = Project::find(&project) else { return Ok(ExitCode::Done) };
-    let place = Place { paths: project.feature(&feature), project, feature };
+    let place = Place::new(project, feature);
     if !place.paths.journal().exists() {
         return Ok(ExitCode::Done);
     }

@@ -70,7 +70,7 @@ pub fn run(global: &Global, ui: &Ui, args: &InitArgs) -> Result<ExitCode> {
     }
     let outcome = init::run(&global.directory, ui, &request)?;
     if ui.json() {
-        ui.data(&(serde_json::to_string_pretty(&outcome).expect("an outcome is plain data") + "\n"));
+        ui.pretty(&outcome);
     } else {
         show(ui, &outcome);
     }

@@ -171,7 +171,7 @@ fn print_result(ui: &Ui, args: &InstallArgs, plan: &Plan, written: bool) {
     let remove = remove_command(args);
     if ui.json() {
         let data = json!({ "root": plan.root(), "files": plan.files, "written": written, "remove": remove });
-        ui.data(&serde_json::to_string_pretty(&data).expect("paths are plain data"));
+        ui.pretty(&data);
         return;
     }
     if !written {

@@ -17,7 +17,7 @@ pub fn run(global: &Global, ui: &Ui, _args: &ListArgs) -> Result<ExitCode> {
     let listed = features(&global.project()?)?;
     if ui.json() {
         let data = serde_json::json!({ "features": listed });
-        ui.data(&(serde_json::to_string_pretty(&data).expect("a list has string keys only") + "\n"));
+        ui.pretty(&data);
     } else if listed.is_empty() {
         ui.note("There is no feature in this project yet. Begin one: mahabharatha plan <name>");
     } else {

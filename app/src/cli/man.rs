@@ -12,7 +12,7 @@ use mahabharatha_sys::store::atomic::write_atomic;
 use mahabharatha_sys::ui::Ui;
 
 use super::exit::ExitCode;
-use super::{Cli, reference};
+use super::{Cli, Global, reference};
 
 pub const EXIT_CODES: [(ExitCode, &str); 11] = [
     (ExitCode::Done, "done"),
@@ -41,20 +41,20 @@ pub struct ManArgs {
     reference: Option<PathBuf>,
 }
 
-pub fn run(ui: &Ui, args: &ManArgs) -> Result<ExitCode> {
+pub fn run(global: &Global, ui: &Ui, args: &ManArgs) -> Result<ExitCode> {
     let mut program = Cli::command();
     program.build();
     if let Some(dir) = &args.dir {
         let mut pages = vec![("mahabharatha.1".to_owned(), page(&program))];
         collect_pages(&program, &mut pages);
-        return write_pages(ui, dir, &pages);
+        return write_pages(ui, &global.directory.join(dir), &pages);
     }
     if let Some(dir) = &args.reference {
         let pages = [
             ("commands.md".to_owned(), reference::commands(&program)),
             ("config-keys.md".to_owned(), reference::config_keys(&schema::config())),
         ];
-        return write_pages(ui, dir, &pages);
+        return write_pages(ui, &global.directory.join(dir), &pages);
     }
     let mut command = &program;
     for word in &args.command {

@@ -10,6 +10,7 @@ use mahabharatha_engine::lease::Lease;
 use mahabharatha_engine::session::{self, Options, Outcome, caller, claims, control, undo};
 use mahabharatha_engine::specs;
 use mahabharatha_sys::error::{Error, Kind, Result};
+use mahabharatha_sys::git::short_branch;
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::locks::FeatureLock;
 use mahabharatha_sys::ui::Ui;
@@ -145,13 +146,11 @@ fn dry_run(place: &Place, ui: &Ui, run: &Run, level: Level) -> Result<ExitCode> 
     let config = specs::load_config(&place.project)?;
     let gates: Vec<&str> = config.quality_gates.iter().map(|gate| gate.name.as_str()).collect();
     let target = run.landing_branch();
-    let target = target.trim_start_matches("refs/heads/");
+    let target = short_branch(&target);
     if ui.json() {
         let tasks: Vec<_> =
             commits.iter().map(|(task, commit)| serde_json::json!({"task": task, "commit": commit})).collect();
-        ui.data(
-            &(serde_json::json!({"level": level, "into": target, "tasks": tasks, "gates": gates}).to_string() + "\n"),
-        );
+        ui.data(&serde_json::json!({"level": level, "into": target, "tasks": tasks, "gates": gates}).to_string());
         return Ok(ExitCode::Done);
     }
     ui.data(&format!("level {level} would be merged into {target}:\n"));

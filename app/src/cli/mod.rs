@@ -305,7 +305,7 @@ fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode>
             Ok(ExitCode::Done)
         }
         Command::Help(args) => help::run(ui, &args),
-        Command::Man(args) => man::run(ui, &args),
+        Command::Man(args) => man::run(global, ui, &args),
     }
 }
 

@@ -58,7 +58,7 @@ fn print(place: &Place, ui: &Ui, planned: &Planned) {
         let data = json!({
             "feature": feature.as_str(), "requirements": paths.requirements(), "status": status, "problems": gaps,
         });
-        ui.data(&serde_json::to_string_pretty(&extended(data, *cost)).expect("it has string keys only"));
+        ui.pretty(&extended(data, *cost));
         return;
     }
     if !ui.can_ask() {

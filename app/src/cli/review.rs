@@ -40,7 +40,7 @@ pub struct ReviewArgs {
     #[arg(long, value_name = "TASK", requires = "comment", conflicts_with_all = ["level", "all"])]
     send_back: Option<String>,
     /// What should be different
-    #[arg(long, value_name = "TEXT", requires = "send_back")]
+    #[arg(long, value_name = "TEXT", requires = "send_back", allow_hyphen_values = true)]
     comment: Option<String>,
     /// Never use a pager
     #[arg(long)]
@@ -62,7 +62,7 @@ pub fn run(global: &Global, ui: &Ui, args: &ReviewArgs) -> Result<ExitCode> {
     if ui.json() {
         let tasks = shown.iter().map(|item| item_json(&place, &run, item)).collect::<Result<Vec<Value>>>()?;
         let data = json!({ "feature": place.feature.as_str(), "tasks": tasks, "reviewed_before": before.len() });
-        ui.data(&(serde_json::to_string_pretty(&data).expect("a review has string keys only") + "\n"));
+        ui.pretty(&data);
         return Ok(ExitCode::Done);
     }
     walk(&place, ui, &run, &shown, args.no_pager)?;
@@ -133,7 +133,7 @@ fn decide(place: &Place, ui: &Ui, run: &Run, item: &Item, left: usize) -> Result
 fn accept(place: &Place, ui: &Ui, run: &Run, tasks: &[TaskId]) -> Result<ExitCode> {
     review::accept(place, run, tasks)?;
     if ui.json() {
-        ui.data(&(json!({ "accepted": tasks }).to_string() + "\n"));
+        ui.data(&json!({ "accepted": tasks }).to_string());
     } else {
         tasks.iter().for_each(|task| ui.note(&format!("{task}: accepted")));
         offer_approval(place, ui, run)?;
@@ -165,7 +165,7 @@ fn send_back(place: &Place, ui: &Ui, run: &Run, task: &TaskId, comment: &str) ->
             "requeued": follow_up.is_none(),
             "follow_up": follow_up.map(|(id, level)| json!({ "task": id, "level": level })),
         });
-        ui.data(&(data.to_string() + "\n"));
+        ui.data(&data.to_string());
         return Ok(ExitCode::Done);
     }
     let driven = control::is_at_work(place)?;

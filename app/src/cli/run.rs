@@ -160,14 +160,15 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
 
 fn try_run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
     let place = global.known_place(args.feature.as_deref())?;
-    args.junit.as_deref().map(record::check_junit).transpose()?;
+    let junit = args.junit.as_ref().map(|file| global.directory.join(file));
+    junit.as_deref().map(record::check_junit).transpose()?;
     if args.dry_run || args.detach || args.opens_screen(ui) {
         return try_run_at(&place, ui, args);
     }
     let since = session::now();
     let result = try_run_at(&place, ui, args);
     record::send_trace(&place, ui, since);
-    match args.junit.as_deref().map(|file| record::write_junit(&place, file, &result)) {
+    match junit.as_deref().map(|file| record::write_junit(&place, file, &result)) {
         // The run's own error says more.
         Some(Err(error)) if result.is_ok() => Err(error),
         Some(Err(error)) => {
@@ -290,7 +291,7 @@ fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
             "feature": place.feature.as_str(), "schedule": schedule, "plan": plan, "done": done, "commands": commands, "containers": containers,
             "routes": routes,
         });
-        ui.data(&(serde_json::to_string_pretty(&data).expect("a plan has string keys only") + "\n"));
+        ui.pretty(&data);
         return Ok(ExitCode::Done);
     }
     ui.data(&render_plan(&plan, &graph, &commands, ui.columns().unwrap_or(100)));

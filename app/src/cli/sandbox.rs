@@ -8,6 +8,7 @@ use mahabharatha_core::run::effect::GRACE_PERIOD;
 use mahabharatha_engine::confinement::{self, Confinement};
 use mahabharatha_engine::session::control;
 use mahabharatha_engine::specs;
+use mahabharatha_engine::worker::WORKTREE_VARIABLE;
 use mahabharatha_engine::worker::trial::{Settings, Trial};
 use mahabharatha_setup::planning::ScratchCheckout;
 use mahabharatha_sys::error::{Error, Kind, Result};
@@ -61,7 +62,7 @@ fn run_on_commit(global: &Global, ui: &Ui, cmd: Cmd) -> Result<Ended> {
     let specs =
         global.place(None).map_or_else(|_| project.root().join(".gsd/specs"), |place| place.paths.specs().to_owned());
     let sandbox = scratch.sandbox(&project, &specs, &confinement)?;
-    let cmd = cmd.envs(proc::base_env(&config.env.pass)).env("MAHABHARATHA_WORKTREE", sandbox.workdir());
+    let cmd = cmd.envs(proc::base_env(&config.env.pass)).env(WORKTREE_VARIABLE, sandbox.workdir());
     proc::become_subreaper().map_err(Error::caused("cannot become the parent of orphans"))?;
     let running = sandbox.confine(cmd)?.spawn().map_err(Error::caused("cannot run the command"))?;
     let canceller = running.canceller();

@@ -63,7 +63,7 @@ fn check_worker(place: &Place, worker: WorkerId) -> Result<()> {
     if (worker.0 as usize) < count {
         return Ok(());
     }
-    let hint = format!("The workers of {} are 0 to {}.", place.feature, count - 1);
+    let hint = format!("The workers of {} are 0 to {}.", place.feature, count.saturating_sub(1));
     Err(Error::new(Kind::Usage, format!("there is no worker {worker}")).hint(hint))
 }
 

@@ -7,16 +7,15 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use mahabharatha_core::excerpt::summary;
-use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::TaskId;
-use mahabharatha_core::run::event::{Command, JobEnd, Obstacle};
+use mahabharatha_core::run::event::{JobEnd, Obstacle};
 use mahabharatha_core::run::{LevelFailure, LevelStatus, TaskStatus};
 use mahabharatha_core::view::{Next, RunView, Step};
 use mahabharatha_engine::session::caller::{self, Caller, Claims, Finished};
 use mahabharatha_engine::session::{self, control};
-use mahabharatha_engine::specs;
 use mahabharatha_engine::worker::held::{self, Claimed};
-use mahabharatha_sys::error::{Error, Kind, Result};
+use mahabharatha_sys::error::Result;
+use mahabharatha_sys::git::short_branch;
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::Ui;
 use serde_json::json;
@@ -74,7 +73,7 @@ enum Verb {
         #[arg(value_name = "TASK")]
         task: String,
         /// A decision that later tasks must know; may be repeated
-        #[arg(long, value_name = "TEXT")]
+        #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
         decision: Vec<String>,
     },
     /// End the attempt as failed; its work is kept
@@ -159,7 +158,7 @@ impl Call<'_> {
     fn next(&self) -> Result<ExitCode> {
         let (next, run) = self.caller.next()?;
         if self.ui.json() {
-            self.ui.data(&(serde_json::to_string_pretty(&next).expect("a step has string keys only") + "\n"));
+            self.ui.pretty(&next);
         } else {
             self.ui.data(&next_text(&next));
         }
@@ -182,11 +181,11 @@ impl Call<'_> {
             let claimed: Vec<_> = claimed
                 .iter()
                 .map(|spec| {
-                    let branch = spec.branch.trim_start_matches("refs/heads/");
+                    let branch = short_branch(&spec.branch);
                     json!({ "task": spec.job.task, "attempt": spec.job.attempt, "worktree": spec.worktree, "branch": branch })
                 })
                 .collect();
-            ui.data(&(json!({ "claimed": claimed, "refused": refused }).to_string() + "\n"));
+            ui.data(&json!({ "claimed": claimed, "refused": refused }).to_string());
             return;
         }
         for spec in claimed {
@@ -212,7 +211,7 @@ impl Call<'_> {
         let held = self.caller.attempt_at(task)?;
         let check = caller::check(self.place, &held.dir)?;
         if self.ui.json() {
-            self.ui.data(&(serde_json::to_string_pretty(&check).expect("a check has string keys only") + "\n"));
+            self.ui.pretty(&check);
         } else if check.passed() {
             self.ui.data(&format!("{}: inside its files, and its verification passes\n", held.task));
         } else {
@@ -245,7 +244,7 @@ impl Call<'_> {
         if self.ui.json() {
             let end = json!({ "task": task, "attempt": attempt, "result": result, "commit": commit, "feedback": feedback,
                 "strays": strays, "tries_left": tries_left });
-            self.ui.data(&(end.to_string() + "\n"));
+            self.ui.data(&end.to_string());
             return;
         }
         match commit.filter(|_| rejected.is_none()) {
@@ -282,7 +281,7 @@ impl Call<'_> {
                         "worktree": worktrees.get(&task.id), "session": task.session, "reason": task.reason })
                 })
                 .collect();
-            ui.data(&(json!({ "tasks": tasks }).to_string() + "\n"));
+            ui.data(&json!({ "tasks": tasks }).to_string());
             return Ok(ExitCode::Done);
         }
         for task in &view.tasks {
@@ -295,22 +294,7 @@ impl Call<'_> {
 }
 
 fn grant(place: &Place, ui: &Ui, task: &str, paths: &[String]) -> Result<ExitCode> {
-    let refused = |why: String| Error::new(Kind::Usage, format!("{why}; nothing is granted"));
-    let read = |path: &String| {
-        OwnedPath::read(path)
-            .map_err(|why| refused(why).hint("A path is written as in a task graph: mahabharatha help task-graph"))
-    };
-    let owned = paths.iter().map(read).collect::<Result<Vec<_>>>()?;
-    let run = control::read_run(place)?;
-    let task = answer::task_id(task)?;
-    if run.task(&task).is_none() {
-        return Err(control::no_such_task(&run, task.as_str()));
-    }
-    let found = specs::start_tree(&place.project.git(), run.newest_base())?;
-    if let Some(why) = owned.iter().find_map(|path| found.cannot_grant(path)) {
-        return Err(refused(why));
-    }
-    let answer = control::send(place, &Command::Grant { task, paths: paths.to_vec() })?;
+    let answer = control::grant(place, answer::task_id(task)?, paths)?;
     let code = answer::print(ui, &answer, &format!("granted {}", paths.join(", ")));
     answer::print_next_command(place, ui, &answer)?;
     Ok(code)
@@ -327,6 +311,7 @@ fn next_text(next: &Next) -> String {
         Step::Merge => "every task is done: merge".to_string(),
         Step::Fix => format!("{} is to fix a gate that failed", tasks.join(", ")),
         Step::Completed => return format!("{} is completed\n", next.feature),
+        Step::Blocked if next.tasks.is_empty() => "waiting for approval".to_string(),
         Step::Blocked => format!("only blocked tasks are left: {}", tasks.join(", ")),
         Step::Failed => "failed".to_string(),
     };

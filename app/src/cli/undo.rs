@@ -30,7 +30,7 @@ pub fn run(global: &Global, ui: &Ui, args: &UndoArgs) -> Result<ExitCode> {
             .collect();
         let data = json!({ "feature": feature.as_str(), "branch": branch, "reverts": reverts,
             "commit": commit, "undone": !args.dry_run });
-        ui.data(&(serde_json::to_string_pretty(&data).expect("it has string keys only") + "\n"));
+        ui.pretty(&data);
         return Ok(ExitCode::Done);
     }
     for revert in &reverts {

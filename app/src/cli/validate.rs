@@ -55,7 +55,7 @@ pub fn run(place: &Place, ui: &Ui) -> Result<ExitCode> {
 
 pub fn print_json(ui: &Ui, problems: &(impl Serialize + ?Sized)) {
     let data = serde_json::json!({ "problems": problems });
-    ui.data(&serde_json::to_string_pretty(&data).expect("problems are plain data"));
+    ui.pretty(&data);
 }
 
 fn invalid(paths: &FeaturePaths, errors: usize) -> Error {

@@ -24,7 +24,7 @@ pub fn run(global: &Global, ui: &Ui, args: &ValidateCommandsArgs) -> Result<Exit
     let files: usize = sets.iter().map(|files| files.texts.len()).sum();
     if ui.json() {
         let data = serde_json::json!({ "place": place, "files": files, "problems": problems });
-        ui.data(&serde_json::to_string_pretty(&data).expect("problems are plain data"));
+        ui.pretty(&data);
     } else {
         for problem in &problems {
             ui.data(&format!("{}:{}: {}", problem.file.display(), problem.line, problem.message));

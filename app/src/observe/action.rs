@@ -117,8 +117,7 @@ impl Action {
                 accepted(control::send(place, &command)?, "skipped")?
             }
             Action::Grant { task, paths } => {
-                let command = Command::Grant { task: task.clone(), paths: paths.clone() };
-                accepted(control::send(place, &command)?, "granted and queued again")?
+                accepted(control::grant(place, task.clone(), paths)?, "granted and queued again")?
             }
             Action::Approve { level, tree } => control::approve(place, Some(*level), tree.as_str())?,
             Action::Scale { workers } => {

@@ -144,6 +144,7 @@ fn a_session_waits_for_approval_too() {
     session.run(&["task", "start"]).code(0);
     session.does("A", "a.txt", "done").code(0);
     session.run(&["merge"]).code(9).says("level 1 waits for your approval");
+    session.run(&["task", "next"]).code(9).says("level 1: waiting for approval").does_not_say("blocked tasks");
     let next = session.run(&["task", "next", "--json"]).code(9).json();
     let tree = awaited_tree(&repo).as_str().unwrap()[..10].to_owned();
     assert_eq!(next["command"], format!("mahabharatha merge --approve={tree} --level 1 -f x"));

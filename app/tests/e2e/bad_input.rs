@@ -172,6 +172,19 @@ fn a_damaged_journal_is_named_with_the_place_and_the_way_out() {
 }
 
 #[test]
+fn a_journal_that_was_changed_to_no_workers_has_none_to_stop() {
+    let repo = Repo::new();
+    repo.config("workers: { count: 7 }\n");
+    repo.graph("x", &[simple("A", 1, "a.txt")]);
+    repo.run(&["run"]).code(0);
+    let journal = repo.read(JOURNAL);
+    let changed = journal.replace("\"workers\":7", "\"workers\":0");
+    assert_ne!(changed, journal);
+    repo.write(JOURNAL, &changed);
+    repo.run(&["stop", "--worker", "0"]).code(2).says("there is no worker 0");
+}
+
+#[test]
 fn a_graph_that_is_lost_or_broken_while_a_run_is_half_done() {
     let repo = half_done();
     let graph = ".gsd/specs/x/task-graph.json";

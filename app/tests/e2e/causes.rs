@@ -437,6 +437,19 @@ fn named(repo: &Repo, code: &str) -> Value {
 }
 
 #[test]
+fn an_attempt_that_could_not_be_carried_out_has_another_code_than_a_setup_that_failed() {
+    let repo = Repo::new();
+    repo.config("agent: command\nretry: { max_attempts: 1 }\n");
+    repo.graph("x", &[held("A", 1, "a.txt")]);
+    let run = repo.run_until_up(&["A"]);
+    fs::remove_dir_all(repo.join(".mahabharatha/worktrees/x/worker-0")).unwrap();
+    repo.let_go("all");
+    run.wait().code(3);
+    let found = named(&repo, "not_carried_out");
+    assert_eq!((&found["command"], &found["task"]), (&json!("mahabharatha doctor"), &json!("A")));
+}
+
+#[test]
 fn a_run_that_is_paused_is_named_with_the_command_that_resumes_it() {
     let repo = Repo::new();
     repo.graph("x", &[held("A", 1, "a.txt")]);

@@ -250,6 +250,11 @@ fn cleanup_of_all_features_leaves_those_that_run_alone() {
     repo.run(&["run"]).code(3);
     repo.graph("x", &[held("A-1", 1, "a1")]);
     let run = repo.run_until_up(&["A-1"]);
+    repo.run(&["cleanup", "--all", "--force", "-f", "x"])
+        .code(2)
+        .says("--all means every feature, but --feature names one")
+        .says("Leave out one of them.");
+    assert!(repo.exists(".mahabharatha/worktrees/y"));
     repo.run(&["cleanup", "--all"]).code(0).says("x is left alone: it runs now").says("worktrees/y/worker-0");
     assert!(repo.exists(".mahabharatha/worktrees/x/worker-0") && !repo.exists(".mahabharatha/worktrees/y"));
     repo.let_go("all");

@@ -93,6 +93,16 @@ fn what_passed_on_an_earlier_tree_is_not_reported_for_a_later_one() {
 }
 
 #[test]
+fn a_file_is_written_where_the_command_works() {
+    let repo = Repo::new();
+    repo.graph("x", &[simple("A", 1, "a.txt")]);
+    repo.write("sub/file", "");
+    repo.run(&["-C", "sub", "run", "--junit", "out.xml"]).code(0);
+    assert!(cases(&repo, "sub/out.xml").contains(&case("verifications", "A: Make a.txt", "passed")));
+    assert!(!repo.exists("out.xml"));
+}
+
+#[test]
 fn a_file_that_cannot_be_written_is_refused_before_the_run() {
     let repo = Repo::new();
     repo.graph("x", &[simple("A", 1, "a.txt")]);

@@ -42,7 +42,7 @@ fn unmerged_work_is_done_again_with_the_comment_and_reviewed_again() {
     assert_eq!(to_review(&repo, &["--all", "--level", "1"])[0]["verdict"], "accepted");
     repo.run(&["review"]).code(0).says("everything completed is reviewed");
 
-    let sent = repo.run(&["review", "--send-back", "A", "--comment", "use blue", "--json"]).code(0).json();
+    let sent = repo.run(&["review", "--send-back", "A", "--comment", "- use blue", "--json"]).code(0).json();
     assert_eq!(sent, json!({ "task": "A", "requeued": true, "follow_up": null }));
     assert_eq!(repo.task_status("A"), "pending");
     repo.run(&["run"]).code(3);

@@ -73,6 +73,26 @@ fn with_permission_it_does_what_the_commands_do() {
 }
 
 #[test]
+fn a_grant_is_refused_as_by_the_command() {
+    let repo = Repo::new();
+    repo.config("agent: command\nretry: { max_attempts: 1 }\n");
+    repo.write("file", "");
+    std::os::unix::fs::symlink("file", repo.join("link")).unwrap();
+    repo.commit("a link");
+    repo.graph("x", &[task("A-1", 1, "a1", "echo 'NEEDS: link — it has the type'; exit 3")]);
+    repo.run(&["run"]).code(3);
+    let page = Page::start(&repo, &["--allow-actions"]);
+    for path in ["link", "file/x", "../outside"] {
+        let answer = page.act("x", &json!({ "action": "grant", "task": "A-1", "paths": ["fine", path] }));
+        assert_eq!((answer.status, &answer.json()["code"]), (409, &json!("refused")), "{path}: {}", answer.body);
+        let message = answer.json()["message"].as_str().unwrap().to_string();
+        assert!(message.ends_with("; nothing is granted"), "{message}");
+        repo.run(&["task", "grant", "A-1", "fine", path]).code(2).says(&message);
+    }
+    assert_eq!((repo.task_status("A-1"), &repo.task("A-1")["granted"]), ("blocked".to_string(), &Value::Null));
+}
+
+#[test]
 fn a_level_is_approved_as_it_was_shown() {
     let repo = Repo::new();
     repo.config("merge: { approval: level }\n");

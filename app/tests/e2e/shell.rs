@@ -163,6 +163,8 @@ fn every_command_has_a_manual_page() {
     assert_eq!(repo.read("pages/mahabharatha-task-claim.1"), repo.run(&["man", "task", "claim"]).code(0).stdout);
     assert!(!repo.exists("pages/mahabharatha-worker.1"), "it is not for people");
 
+    repo.run(&["-C", "pages", "man", "--dir", "more"]).code(0);
+    assert_eq!(repo.read("pages/more/mahabharatha.1"), page);
     repo.run(&["man", "task", "clam"]).code(2).says("Did you mean `claim`?");
     repo.run(&["man", "run", "--dir", "elsewhere"]).code(2);
     assert!(!repo.exists("elsewhere"));

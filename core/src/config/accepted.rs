@@ -31,7 +31,7 @@ impl Config {
         accepted.set("gates.caches", caches);
         accepted.set("agent", agent);
         for (name, config) in agents {
-            // A task can name any shipped agent; only these are used without being named.
+            // Shipped profiles come with the program: only the default agent's and those that were changed are listed.
             let is_used = name == agent || name == "command";
             if is_used || AgentConfig::shipped().get(name) != Some(config) {
                 accept_agent(&mut accepted, name, config);

@@ -26,6 +26,7 @@ pub use inputs::SetupInputs;
 use crate::graph::Rules;
 use crate::run::Roster;
 use crate::run::event::{Amend, Backoff, BackoffStrategy, CleanGates, Policy, Schedule};
+use crate::seconds::milliseconds;
 use crate::secrets::Allowed;
 use crate::spec::TaskSpec;
 
@@ -409,8 +410,4 @@ impl Config {
             roster: Roster::default(),
         }
     }
-}
-
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

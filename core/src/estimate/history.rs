@@ -11,6 +11,7 @@ use crate::ids::{Level, Time};
 use crate::plan;
 use crate::run::event::{Event, JobEnd};
 use crate::run::{LevelState, LevelStatus, Run, TaskState, TaskStatus};
+use crate::seconds::seconds;
 use crate::spec::TaskSpec;
 
 use super::tally::{Tally, TaskClass, Trial};
@@ -222,8 +223,4 @@ impl Clock {
 
 fn is_known<S: Serializer>(time: &Option<Time>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_bool(time.is_some())
-}
-
-pub(super) fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(duration.as_millis() as f64 / 1000.0)
 }

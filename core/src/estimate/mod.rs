@@ -13,9 +13,8 @@ mod tests;
 
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use self::history::seconds;
 pub use self::history::{Actual, By, History, LevelTime, Observed};
 use self::pool::Random;
 pub use self::pool::{Basis, MIN_SAMPLES, Pool};
@@ -25,6 +24,7 @@ use crate::config::WORKERS;
 use crate::graph::{Task, TaskGraph};
 use crate::ids::Level;
 use crate::plan::{self, CriticalPath, by_level, longest_first, makespan};
+use crate::seconds::{seconds, seconds_if_known};
 
 /// How often the graph is scheduled with drawn times.
 pub const ROUNDS: usize = 400;
@@ -83,9 +83,9 @@ pub struct Wall {
     #[serde(rename = "wall_seconds", serialize_with = "seconds")]
     pub plain: Duration,
     /// By the history, with merges and gates; none without a history.
-    #[serde(rename = "p50_seconds", serialize_with = "maybe_seconds")]
+    #[serde(rename = "p50_seconds", serialize_with = "seconds_if_known")]
     pub p50: Option<Duration>,
-    #[serde(rename = "p90_seconds", serialize_with = "maybe_seconds")]
+    #[serde(rename = "p90_seconds", serialize_with = "seconds_if_known")]
     pub p90: Option<Duration>,
 }
 
@@ -270,11 +270,4 @@ fn counts(levels: &[LevelTasks], workers: u32, best: u32) -> Vec<u32> {
     counts.sort_unstable();
     counts.dedup();
     counts
-}
-
-fn maybe_seconds<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
-    match duration {
-        Some(duration) => seconds(duration, serializer),
-        None => serializer.serialize_none(),
-    }
 }

@@ -16,7 +16,7 @@ use crate::ids::TaskId;
 use crate::run::{Roster, Successor};
 
 /// Fewest attempts of an agent from which its cost is estimated.
-pub const MIN_TRIALS: usize = 5;
+const MIN_TRIALS: usize = 5;
 /// Fewest attempts of an agent at tasks of one class that are preferred to its attempts at all tasks.
 const MIN_CLASS_TRIALS: usize = 20;
 

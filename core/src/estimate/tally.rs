@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::history::{By, seconds};
+use super::history::By;
 use crate::graph::Task;
 use crate::ids::{Level, Time};
 use crate::plan;
 use crate::run::event::JobEnd;
 use crate::run::{AttemptRecord, Run};
+use crate::seconds::seconds;
 
 /// One attempt that passed or failed.
 #[derive(Debug, Clone, PartialEq)]

@@ -15,8 +15,6 @@ use crate::run::event::GateFailure;
 use crate::run::notes::TaskNote;
 use crate::spec::TaskSpec;
 
-pub use crate::markdown::bound_text;
-
 /// Assumed characters per token. The budget is counted in characters.
 pub const CHARS_PER_TOKEN: usize = 4;
 

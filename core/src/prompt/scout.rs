@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::excerpt::cut;
 use crate::markdown::{bound_text, fenced};
 
 const MAX_SURVEY_CHARS: usize = 60_000;
@@ -64,24 +65,15 @@ impl ScoutNotes {
     pub fn read(value: Value) -> Result<ScoutNotes, String> {
         let mut notes: ScoutNotes =
             serde_path_to_error::deserialize(value).map_err(|error| format!("{}: {}", error.path(), error.inner()))?;
-        notes.summary = cut(&notes.summary, MAX_SUMMARY_CHARS);
+        notes.summary = cut(notes.summary.trim(), MAX_SUMMARY_CHARS);
         for list in [&mut notes.architecture, &mut notes.quality, &mut notes.security] {
-            *list = list.iter().map(|note| cut(note, MAX_NOTE_CHARS)).filter(|note| !note.is_empty()).collect();
+            *list = list.iter().map(|note| cut(note.trim(), MAX_NOTE_CHARS)).filter(|note| !note.is_empty()).collect();
             list.truncate(MAX_NOTES);
         }
         if notes == ScoutNotes::default() {
             return Err("it has neither a `summary` nor notes".to_owned());
         }
         Ok(notes)
-    }
-}
-
-/// Cuts the text to `max_chars` and marks the cut with `…`.
-fn cut(text: &str, max_chars: usize) -> String {
-    let text = text.trim();
-    match text.char_indices().nth(max_chars) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
     }
 }
 

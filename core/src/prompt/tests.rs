@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 use crate::ids::{Oid, TaskId};
-use crate::markdown::{code, embed, fenced, sections};
+use crate::markdown::{bound_text, code, embed, fenced, sections};
 use crate::run::notes::MAX_NOTE_CHARS;
 
 const PROJECT: &str = "# Shop\n\nA shop.\n\n## Vision\n\nSell everything.\n\n## Constraints\n\n- Python 3.12 only\n";

@@ -8,7 +8,7 @@ use crate::ids::Time;
 /// A worker that ends without a result within this time died early.
 pub const EARLY: Duration = Duration::from_secs(2);
 /// Early deaths in a row that open the breaker.
-pub const DEATHS_TO_OPEN: u32 = 3;
+const DEATHS_TO_OPEN: u32 = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Breaker {

@@ -19,7 +19,7 @@ impl Run {
                 if !self.is_settled() {
                     self.emit(Effect::Cancel { force: *force, grace_ms: *grace_ms, only: None }, effects);
                 }
-                Answer { message: Some("stopping".to_string()), ..Answer::default() }
+                Answer::saying("stopping")
             }
             Command::Stop { force, grace_ms, worker: Some(worker) } => {
                 self.stop_worker(*worker, *force, *grace_ms, effects)
@@ -77,14 +77,14 @@ impl Run {
 
     fn stop_worker(&mut self, worker: WorkerId, force: bool, grace_ms: u64, effects: &mut Effects) -> Answer {
         let Some(status) = self.workers.get_mut(worker.0 as usize) else {
-            return Answer { message: Some(format!("there is no worker {worker}")), ..Answer::default() };
+            return Answer::saying(format!("there is no worker {worker}"));
         };
         *status = WorkerStatus::Stopped;
         let runs_there = |effect: &Effect| matches!(effect, Effect::RunJob(job) if job.worker == worker);
         if self.outstanding.values().any(runs_there) {
             self.emit(Effect::Cancel { force, grace_ms, only: Some(worker) }, effects);
         }
-        Answer { message: Some(format!("stopping worker {worker}")), ..Answer::default() }
+        Answer::saying(format!("stopping worker {worker}"))
     }
 
     fn for_each_task(

@@ -42,11 +42,12 @@ pub enum Effect {
     },
     /// Find out which task made the gate fail. → `Blamed`
     Blame { level: Level, base: Oid, failure: GateFailure, commits: Vec<TaskCommit> },
-    /// Move the base branch. → `Landed`, `NotLanded` (anything but a conflict)
+    /// Move the base branch. → `Landed`, `NotLanded` (a base that moved or was rewritten, a checkout in the way, forged
+    /// objects)
     Land { level: Level, candidate: Candidate },
     /// Check the result, write the report, clean up. → `Closed`
     Close,
-    /// CancelSignal the effects under way, each of which is answered. Not answered itself.
+    /// Cancel the effects under way; each of them is answered. This one is not.
     Cancel { force: bool, grace_ms: u64, only: Option<WorkerId> },
     /// Answer a request. Not answered itself.
     Answer { request: RequestId, answer: Answer },
@@ -135,8 +136,8 @@ pub enum Performer {
     Agent(String),
     /// The session that claimed the task; no process of ours runs.
     Session(String),
-    /// It is said to be done: what is found is checked. If that does not hold, the task is blocked again for this
-    /// reason, or waits again where there is none.
+    /// A user reported the task as done: its changes are checked. If the check fails, the task is blocked again for
+    /// this reason, or waits again where there is none.
     Reported { blocked: Option<String> },
 }
 

@@ -13,7 +13,7 @@ use crate::cost::Cost;
 use crate::ids::{Attempt, Feature, Level, Oid, TaskId, WorkerId};
 use crate::spec::GraphFile;
 pub use command::{Command, RequestId};
-pub use level::{Candidate, GateFailure, GatePass, Note, Obstacle, SETUP, TaskCommit};
+pub use level::{Candidate, GateFailure, GatePass, Note, Obstacle, SETUP, TaskCommit, verification_name};
 pub use policy::{Amend, Backoff, BackoffStrategy, CleanGates, Intent, Policy, Schedule, TaskBudget};
 pub use report::{FailCause, JobEnd, JobReport, Reason};
 

@@ -10,7 +10,7 @@ use crate::graph::{OwnedPath, TaskGraph};
 use crate::ids::TaskId;
 
 /// Most files that a task is granted without the user.
-pub const MAX_AUTO_GRANTS: usize = 5;
+const MAX_AUTO_GRANTS: usize = 5;
 
 /// A path that a task owns beside those of its spec.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -105,8 +105,7 @@ impl Run {
     }
 
     pub(super) fn no_worker_left(&self) -> bool {
-        let limit = self.policy.workers as usize;
-        self.workers.iter().take(limit).all(|worker| matches!(worker, WorkerStatus::Stopped))
+        self.workers.iter().take(self.policy.worker_count()).all(|worker| matches!(worker, WorkerStatus::Stopped))
     }
 
     pub(super) fn within_budget(&self) -> bool {
@@ -126,7 +125,7 @@ impl Run {
 
     /// Returns a worker that can take a job now; else asks for worktrees.
     pub(super) fn idle_worker(&mut self, effects: &mut Effects) -> Option<WorkerId> {
-        let limit = self.policy.workers as usize;
+        let limit = self.policy.worker_count();
         let idle = self.workers.iter().take(limit).position(|worker| matches!(worker, WorkerStatus::Idle));
         if let Some(index) = idle {
             return Some(WorkerId(index as u32));
@@ -315,7 +314,7 @@ impl Run {
             JobEnd::Died { started: false } => {
                 self.tasks[index].false_starts += 1;
                 if self.tasks[index].false_starts >= MAX_FALSE_STARTS {
-                    self.block(now, index, &format!("its worker could not be started {MAX_FALSE_STARTS} times"));
+                    self.block(now, index, &format!("its worker failed to start {MAX_FALSE_STARTS} times"));
                 } else {
                     self.rest(now, index);
                 }

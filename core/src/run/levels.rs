@@ -7,7 +7,7 @@ use super::step::Effects;
 use crate::ids::{Level, Oid, TaskId, Time};
 
 /// Times that a moved base is merged in and gated again before the run pauses.
-pub const MAX_BASE_MOVES: u32 = 3;
+const MAX_BASE_MOVES: u32 = 3;
 /// Times that a level whose staged objects were lost is built again before the run pauses.
 const MAX_STAGING_LOSSES: u32 = 3;
 

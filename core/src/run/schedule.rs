@@ -5,13 +5,13 @@
 //! that started before the level below was merged is early: its verification must pass again on the tree that lands.
 
 use std::cmp::Reverse;
-use std::time::Duration;
 
 use super::effect::Carry;
 use super::event::{FailCause, Intent, JobEnd, JobReport, Schedule, TaskCommit};
 use super::state::{LevelStatus, Run, TaskStatus};
 use crate::ids::{Level, Oid, TaskId, Time};
 use crate::plan;
+use crate::seconds::milliseconds;
 
 /// What an attempt starts from.
 pub(super) struct Start {
@@ -21,7 +21,7 @@ pub(super) struct Start {
 }
 
 /// Why a task cannot start now.
-enum Hindrance {
+enum NotStartable {
     NotBegun(Level),
     /// The level that has to be merged first.
     NotMerged(Level),
@@ -39,7 +39,7 @@ impl Run {
             matches!(status, TaskStatus::Pending | TaskStatus::Resting { .. } | TaskStatus::Waiting)
         };
         let mut tasks: Vec<usize> =
-            (0..self.tasks.len()).filter(is_free).filter(|&task| self.hindrance(task).is_none()).collect();
+            (0..self.tasks.len()).filter(is_free).filter(|&task| self.why_not_startable(task).is_none()).collect();
         if self.policy.schedule == Schedule::Dependencies {
             tasks.sort_by_key(|&task| (Reverse(self.ranks[task]), task));
         }
@@ -48,8 +48,8 @@ impl Run {
 
     /// Returns what an attempt at the task starts from, or why it cannot start now.
     pub(super) fn start_of(&self, task: usize) -> Result<Start, String> {
-        if let Some(hindrance) = self.hindrance(task) {
-            return Err(self.explain(task, &hindrance));
+        if let Some(why) = self.why_not_startable(task) {
+            return Err(self.explain(task, &why));
         }
         match (self.current(), &self.levels[self.level_of(task)].base) {
             (Some(current), None) => Ok(Start { base: self.base_of(current), on: self.unmerged_work(task) }),
@@ -58,22 +58,22 @@ impl Run {
         }
     }
 
-    fn hindrance(&self, task: usize) -> Option<Hindrance> {
+    fn why_not_startable(&self, task: usize) -> Option<NotStartable> {
         let level = &self.levels[self.level_of(task)];
         match (&level.status, self.current_level()) {
             (LevelStatus::Running, _) => None,
             (LevelStatus::Pending, Some(current)) if current.level != level.level => match self.policy.schedule {
-                Schedule::Levels => Some(Hindrance::NotMerged(current.level)),
+                Schedule::Levels => Some(NotStartable::NotMerged(current.level)),
                 // While a task below can be done again, two attempts could change the same file at once.
-                Schedule::Dependencies if self.shares_unmerged(task) => Some(Hindrance::NotMerged(current.level)),
-                Schedule::Dependencies if !self.has_begun() => Some(Hindrance::NotBegun(current.level)),
+                Schedule::Dependencies if self.shares_unmerged(task) => Some(NotStartable::NotMerged(current.level)),
+                Schedule::Dependencies if !self.has_begun() => Some(NotStartable::NotBegun(current.level)),
                 Schedule::Dependencies => {
-                    self.graph.needs(task).find(|&needed| !self.available[needed]).map(Hindrance::Needs)
+                    self.graph.needs(task).find(|&needed| !self.available[needed]).map(NotStartable::Needs)
                 }
             },
-            (LevelStatus::Pending, _) => Some(Hindrance::NotBegun(level.level)),
-            (LevelStatus::Merged { .. }, _) => Some(Hindrance::Merged),
-            _ => Some(Hindrance::BeingMerged),
+            (LevelStatus::Pending, _) => Some(NotStartable::NotBegun(level.level)),
+            (LevelStatus::Merged { .. }, _) => Some(NotStartable::Merged),
+            _ => Some(NotStartable::BeingMerged),
         }
     }
 
@@ -83,14 +83,16 @@ impl Run {
         self.graph.owner_below(task).is_some_and(|below| !is_merged(below))
     }
 
-    fn explain(&self, task: usize, hindrance: &Hindrance) -> String {
+    fn explain(&self, task: usize, why: &NotStartable) -> String {
         let level = self.graph.tasks()[task].level;
-        match hindrance {
-            Hindrance::NotBegun(level) => format!("level {level} has not begun"),
-            Hindrance::NotMerged(below) => format!("it is of level {level}, and level {below} is not merged yet"),
-            Hindrance::Needs(needed) => format!("it depends on {}, which is not completed", self.missing_for(*needed)),
-            Hindrance::BeingMerged => format!("level {level} is being merged"),
-            Hindrance::Merged => format!("level {level} is merged"),
+        match why {
+            NotStartable::NotBegun(level) => format!("level {level} has not begun"),
+            NotStartable::NotMerged(below) => format!("it is of level {level}, and level {below} is not merged yet"),
+            NotStartable::Needs(needed) => {
+                format!("it depends on {}, which is not completed", self.missing_for(*needed))
+            }
+            NotStartable::BeingMerged => format!("level {level} is being merged"),
+            NotStartable::Merged => format!("level {level} is merged"),
         }
     }
 
@@ -111,7 +113,7 @@ impl Run {
             Intent::Level(goal) => self.graph.tasks()[task].level <= goal,
             _ => true,
         };
-        within_goal && self.hindrance(task).is_none()
+        within_goal && self.why_not_startable(task).is_none()
     }
 
     /// Returns the commits of everything that the task depends on and that is not merged, each task's followed by its fixes.
@@ -274,8 +276,4 @@ impl Run {
         self.failed(now, task, carry, feedback);
         self.block_if_over_budget(now, task);
     }
-}
-
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

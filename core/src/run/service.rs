@@ -7,7 +7,7 @@ use super::jobs::backoff;
 use crate::ids::Time;
 
 /// Launches in a row that hit the API limit before the run pauses.
-pub const MAX_UNSERVED: u32 = 10;
+const MAX_UNSERVED: u32 = 10;
 /// Delay between two launches if the API names no time.
 const BETWEEN_TRIES: Backoff = Backoff { strategy: BackoffStrategy::Exponential, base_ms: 5_000, max_ms: 300_000 };
 

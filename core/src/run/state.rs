@@ -244,9 +244,11 @@ impl Run {
         self.levels.iter().any(|level| level.base.is_some())
     }
 
-    /// Returns when the breaker and the API limit allow launches again.
+    /// Returns when the breaker, or else the next API limit, allows launches again.
     fn launches_again_at(&self) -> Option<Time> {
-        self.breaker.wakeup().into_iter().chain(self.services.wakeup(self.updated_at)).max()
+        let now = self.updated_at;
+        // Decided again then: what an API limit still delays waits for that.
+        self.breaker.wakeup().filter(|until| *until > now).or_else(|| self.services.wakeup(now))
     }
 
     fn has_work_to_launch(&self) -> bool {

@@ -169,7 +169,7 @@ fn is_random(value: &str) -> bool {
 }
 
 /// Returns the Shannon entropy in bits per character.
-pub fn entropy(text: &str) -> f64 {
+fn entropy(text: &str) -> f64 {
     let mut characters: Vec<char> = text.chars().collect();
     characters.sort_unstable();
     let total = characters.len() as f64;

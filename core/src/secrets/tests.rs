@@ -297,6 +297,7 @@ fn rule_names_are_lower_case_with_hyphens() {
 
 #[test]
 fn no_text_takes_quadratic_time() {
+    // Takes seconds. If one of these took quadratic time, it would be ended as a test that hangs.
     let parts = ["eyJ", "a.", "glpat-.", "://", "x=", "1:", "-----BEGIN PRIVATE KEY-----\n", "ghp_-", "a~"];
     for part in parts {
         let text = part.repeat((1 << 20) / part.len());

@@ -1,5 +1,6 @@
 //! URLs that contain a secret: a password before the host, or a webhook's path. Connection strings of Azure.
 
+use super::blocks::is_base64;
 use super::tokens::is_placeholder;
 use super::{Hit, masked};
 
@@ -104,7 +105,6 @@ fn webhook<'l>(line: &'l str, address: &str, min: usize, rule: &'static str) -> 
 /// `AccountKey=` or `SharedAccessKey=` with a key in base64.
 fn connection_string(line: &str) -> Option<Hit<'_>> {
     let (_, rest) = line.split_once("AccountKey=").or_else(|| line.split_once("SharedAccessKey="))?;
-    let is_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
     let key = &rest[..rest.find(|c| !is_base64(c)).unwrap_or(rest.len())];
     // The emulator's key is the same everywhere, and public.
     let is_emulator = key.starts_with("Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq");

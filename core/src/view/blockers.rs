@@ -119,7 +119,8 @@ fn failed_level(run: &Run, level: Level, failure: &LevelFailure) -> Blocker {
     blocker.of_level(run, level)
 }
 
-fn retry_all(tasks: &[TaskId], feature: &str) -> String {
+/// Returns the command that repeats these tasks.
+pub(super) fn retry_all(tasks: &[TaskId], feature: &str) -> String {
     let tasks: Vec<&str> = tasks.iter().map(TaskId::as_str).collect();
     format!("mahabharatha retry -f {feature} {}", tasks.join(" "))
 }

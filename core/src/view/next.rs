@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::blockers::{approval_command, blockers_of, resolution_of, unapproved_level};
+use super::blockers::{approval_command, blockers_of, resolution_of, retry_all, unapproved_level};
 use crate::ids::{Level, TaskId};
 use crate::run::effect::Effect;
 use crate::run::event::Obstacle;
@@ -39,7 +39,7 @@ pub enum Step {
     /// A gate failed: claim the task that must fix it.
     Fix,
     Completed,
-    /// Only blocked tasks are left in the level.
+    /// Only blocked tasks are left in the level, or the level waits for approval.
     Blocked,
     /// The level as a whole has failed.
     Failed,
@@ -88,7 +88,9 @@ impl Next {
                     }
                     LevelFailure::Obstacle(obstacle) => {
                         next.command = Some(match obstacle {
-                            Obstacle::WorkLost { tasks } => retry(tasks, &next.feature),
+                            Obstacle::WorkLost { tasks } | Obstacle::Outdated { tasks } => {
+                                retry_all(tasks, &next.feature)
+                            }
                             _ => format!("mahabharatha merge --retry -f {}", next.feature),
                         });
                         format!("{obstacle}; {}", resolution_of(obstacle))
@@ -143,9 +145,4 @@ impl Next {
         };
         self
     }
-}
-
-fn retry(tasks: &[TaskId], feature: &str) -> String {
-    let names: Vec<&str> = tasks.iter().map(TaskId::as_str).collect();
-    format!("mahabharatha retry {} -f {feature}", names.join(" "))
 }

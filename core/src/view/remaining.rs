@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::is_stuck;
 use crate::plan;
 use crate::run::{Run, TaskState, TaskStatus};
 
@@ -12,7 +13,6 @@ const MIN_COMPLETED: usize = 3;
 /// completed tasks were. `None` before enough tasks are completed, and if the run does not go on by itself. Gates and merges
 /// are not included.
 pub(super) fn remaining(run: &Run) -> Option<Duration> {
-    let is_stuck = |state: &TaskState| matches!(state.status, TaskStatus::Blocked { .. } | TaskStatus::Waiting);
     if run.ended().is_some() || run.is_paused() || run.tasks().iter().any(is_stuck) {
         return None;
     }

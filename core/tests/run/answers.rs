@@ -6,7 +6,7 @@ use mahabharatha_core::run::event::{
     Candidate, Command, Event, Intent, JobEnd, JobReport, Obstacle, Policy, TaskCommit,
 };
 use mahabharatha_core::run::{Effect, EffectId, End};
-use mahabharatha_core::view::RunView;
+use mahabharatha_core::view::{Next, RunView, Step};
 
 use super::story::{Story, graph, id, oid};
 
@@ -117,6 +117,16 @@ fn lost_work_is_done_again_when_it_is_retried_and_lost_staging_by_itself() {
     let command = Command::Retry { tasks: vec![id("A")], budget: None, note: None };
     story.happens(Event::Asked { request: "r".to_string(), command }).resumed();
     assert_eq!(story.job().attempt, Attempt(2));
+}
+
+#[test]
+fn a_session_is_told_to_retry_lost_or_outdated_work() {
+    for obstacle in [Obstacle::WorkLost { tasks: vec![id("A")] }, Obstacle::Outdated { tasks: vec![id("A")] }] {
+        let mut story = Story::of(&[("A", 1)]);
+        story.done('a').answers(|effect| Event::NotLanded { effect, level: Level(1), obstacle });
+        let next = Next::of(&story.run);
+        assert_eq!((next.step, next.command.as_deref()), (Step::Failed, Some("mahabharatha retry -f f A")), "{next:?}");
+    }
 }
 
 #[test]

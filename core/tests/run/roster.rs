@@ -2,7 +2,7 @@
 
 use mahabharatha_core::ids::Time;
 use mahabharatha_core::run::event::{Event, FailCause, JobEnd, Policy};
-use mahabharatha_core::run::{End, Roster, Successor};
+use mahabharatha_core::run::{Breaker, End, Roster, Successor};
 use mahabharatha_core::view::RunView;
 
 use super::story::Story;
@@ -52,6 +52,25 @@ fn another_agent_takes_over_while_the_limit_lasts() {
     story.now = reset;
     story.happens(Event::Woke);
     assert_eq!(agent(&story), "small");
+}
+
+#[test]
+fn a_limit_of_the_first_agent_does_not_delay_the_second_after_early_deaths() {
+    let mut story = story(2);
+    let reset = Time(5 * 3_600_000);
+    story.ends(unserved(Some(reset)));
+    for _ in 0..3 {
+        assert_eq!(agent(&story), "large");
+        story.ends(JobEnd::Died { started: false });
+    }
+    let Breaker::Open { until } = *story.run.breaker() else { panic!("{:?}", story.run.breaker()) };
+    assert!(until < reset);
+    assert_eq!(story.run.next_wakeup(), Some(until));
+    story.now = until;
+    story.happens(Event::Woke);
+    assert_eq!(agent(&story), "large");
+    story.ends(unserved(Some(Time(2 * reset.0))));
+    assert_eq!(story.run.next_wakeup(), Some(reset), "no agent is served before");
 }
 
 #[test]

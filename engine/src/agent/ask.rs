@@ -88,8 +88,7 @@ fn try_ask(asked: &Asked<'_>, cost: &mut Cost) -> Result<Result<Value, String>> 
         let heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
         *cost = heard.cost().unwrap_or(*cost);
         return match heard.outcome(&ended) {
-            AgentOutcome::Unserved { why, .. } => Err(failed(why)),
-            AgentOutcome::Failed(why) => Err(failed(why)),
+            AgentOutcome::Unserved { why, .. } | AgentOutcome::Failed(why) => Err(failed(why)),
             _ => Ok(read_json(heard.answer().as_bytes())),
         };
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use mahabharatha_core::config::{AgentConfig, Format};
-use mahabharatha_core::prompt::bound_text;
+use mahabharatha_core::markdown::bound_text;
 use mahabharatha_sys::proc::{self, Cmd};
 
 use super::{claude, find_program, login};

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use mahabharatha_core::ids::Time;
-use mahabharatha_core::prompt::bound_text;
+use mahabharatha_core::markdown::bound_text;
 
 /// Characters of a text that are shown.
 const MAX_SHOWN_CHARS: usize = 2_000;

@@ -17,6 +17,7 @@ use mahabharatha_sys::git::{Git, RefChange};
 use mahabharatha_sys::project::{FeaturePaths, Project};
 use mahabharatha_sys::store::atomic::write_projected;
 use mahabharatha_sys::store::locks::WorktreesLock;
+use mahabharatha_sys::store::tree::remove_file;
 
 use crate::worker::check_worktree;
 
@@ -168,13 +169,6 @@ fn record(paths: &FeaturePaths, name: &str) -> PathBuf {
     paths.dir().join("slots").join(format!("{name}.json"))
 }
 
-fn remove_record(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io("remove", path)(error)),
-        _ => Ok(()),
-    }
-}
-
 /// Removes the given things, worktrees before their branches.
 pub fn remove(project: &Project, paths: &FeaturePaths, things: &[What]) -> Result<()> {
     let git = Git::repository(project.common_dir());
@@ -184,7 +178,7 @@ pub fn remove(project: &Project, paths: &FeaturePaths, things: &[What]) -> Resul
         match thing {
             What::Worktree(path) => {
                 // Without its record, no worker takes the missing files for work of the attempt.
-                remove_record(&record(paths, &path.file_name().unwrap_or_default().to_string_lossy()))?;
+                remove_file(&record(paths, &path.file_name().unwrap_or_default().to_string_lossy()))?;
                 git.worktree_remove(path)?;
             }
             What::Directory(path) => {

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use mahabharatha_core::graph::{TracedCriterion, trace};
 use mahabharatha_core::ids::{Level, Oid};
-use mahabharatha_core::run::event::{Event, GateFailure, GatePass, Note};
+use mahabharatha_core::run::event::{Event, GateFailure, GatePass, Note, verification_name};
 use mahabharatha_core::run::{LevelStatus, Run};
 use mahabharatha_core::spec::Requirements;
 use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result};
+use mahabharatha_sys::git::short_branch;
 use mahabharatha_sys::store::journal::Journal;
 
-use super::integrate::verification_name;
 use super::{Context, cleanup};
 use crate::report::completion_md::{FailedGate, FileChange, Findings, GateResult, GateStatus};
 use crate::report::files;
@@ -29,7 +29,7 @@ pub fn close(context: &Context, run: &Run) -> Result<()> {
         if let LevelStatus::Merged { commit, .. } = &level.status
             && !context.repository.is_ancestor(commit, &tip)?
         {
-            let (level, commit, branch) = (level.level, commit.short(), branch.trim_start_matches("refs/heads/"));
+            let (level, commit, branch) = (level.level, commit.short(), short_branch(&branch));
             let message = format!("level {level} was merged as {commit}, which {branch} no longer contains");
             return Err(Error::new(Kind::Failed, message).hint(format!("Merge {commit} into {branch} again.")));
         }

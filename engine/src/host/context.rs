@@ -17,7 +17,7 @@ use mahabharatha_core::spec::TaskSpec;
 use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result};
-use mahabharatha_sys::git::{Git, Identity, Pinned};
+use mahabharatha_sys::git::{Git, Identity, Pinned, short_branch};
 use mahabharatha_sys::proc::{self, MARKER};
 use mahabharatha_sys::project::{FeaturePaths, Project};
 use mahabharatha_sys::store::ports::PortLease;
@@ -27,7 +27,6 @@ use crate::agent::{self, AgentSpec, Terms};
 use crate::confinement::Confinement;
 use crate::containers::Containers;
 use crate::history::{self, Assumptions};
-use crate::launch::subprocess;
 use crate::provision::Setup;
 use crate::provision::warm::Warm;
 use crate::report::state_md;
@@ -41,7 +40,6 @@ pub struct Inner {
     pub paths: FeaturePaths,
     pub config: Config,
     pub repository: Git,
-    pub program: PathBuf,
     pub cancel: Cancel,
     known: KnownFiles,
     pub start: Oid,
@@ -87,7 +85,6 @@ impl Context {
             identity: project.identity()?,
             project: project.clone(),
             paths: paths.clone(),
-            program: subprocess::own_program()?,
             cancel: Cancel::default(),
             known: KnownFiles::default(),
             start: run.setup().start.clone(),
@@ -114,10 +111,6 @@ impl Inner {
 
     fn graph(&self) -> Arc<TaskGraph> {
         Arc::clone(&self.graph.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    pub fn grace(&self) -> Duration {
-        GRACE_PERIOD
     }
 
     fn ports_of(&self, worker: WorkerId) -> Vec<u16> {
@@ -221,7 +214,7 @@ impl Inner {
         let texts: [(&str, OsString); 4] = [
             (MARKER, self.integration_dir().into()),
             ("MAHABHARATHA_FEATURE", self.paths.feature().as_str().into()),
-            ("MAHABHARATHA_BRANCH", branch.trim_start_matches("refs/heads/").into()),
+            ("MAHABHARATHA_BRANCH", short_branch(&branch).into()),
             ("MAHABHARATHA_SPEC_DIR", self.paths.specs().into()),
         ];
         env.extend(texts.map(|(key, value)| (key.into(), value)));

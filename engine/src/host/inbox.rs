@@ -8,7 +8,8 @@ use mahabharatha_core::run::event::{Command, Event};
 
 use super::clock::Clock;
 
-/// Fifty workers may report at the same moment, and each of their events may take as long as the start of a process.
+/// Events that have arrived, in order, except that a stop is taken first: fifty workers may report at the same moment,
+/// and each of their events may take as long as the start of a process.
 pub struct Inbox {
     arriving: Receiver<Event>,
     arrived: VecDeque<Event>,

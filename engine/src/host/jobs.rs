@@ -96,7 +96,7 @@ fn try_start(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) ->
     let dir = context.paths.job(&job.task, job.attempt);
     let point = |what: &'static str| crash::point(|| format!("job {} {} {what}", job.task, job.attempt));
     let spec = write_job_spec(context, job, run)?;
-    let running = subprocess::start(&context.program, &dir, &spec)?;
+    let running = subprocess::start(&dir, &spec)?;
     point("has a worker");
     let (control, canceller) = (Control::Child(running.canceller()), running.canceller());
     let _ = events.send(Event::JobStarted {
@@ -160,7 +160,7 @@ fn await_session(context: &Context, job: &Job, session: &str, events: &Sender<Ev
 /// Takes over a job that an earlier process may have started: reports its result, adopts its live worker, or starts it.
 pub fn reconcile(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) -> Option<Control> {
     let dir = context.paths.job(&job.task, job.attempt);
-    // The job spec has the same commit, if what it was made of is lost.
+    // If the commits that the base was made of are lost, the job spec still names the base.
     let based = context.based(job).or_else(|_| JobSpec::read(&dir).map(|spec| spec.job));
     let Ok(job) = &based else { return start(context, job, run, events) };
     if JobSpec::read(&dir).is_err() {

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::Duration;
 
 use mahabharatha_core::ids::{Oid, Time, WorkerId};
-use mahabharatha_core::run::effect::{Effect, EffectId, Job, Purpose};
+use mahabharatha_core::run::effect::{Effect, EffectId, GRACE_PERIOD, Job, Purpose};
 use mahabharatha_core::run::event::{Command, Event, GateFailure, Note};
 use mahabharatha_core::run::{Host, Run};
 use mahabharatha_sys::crash;
@@ -63,7 +63,7 @@ impl LocalHost {
         let spool = Spool::watch(context.paths.dir(), move |request, command| {
             let _ = asked.send(Event::Asked { request, command });
         })?;
-        listen_for_signals(events.clone(), context.grace())?;
+        listen_for_signals(events.clone())?;
         Ok(LocalHost {
             context,
             events,
@@ -307,8 +307,8 @@ impl Host for LocalHost {
 /// Runs the gates on the commit that the run would start from and removes the worktree and refs that this created.
 /// Returns the gates that failed.
 pub fn check_base(context: &Context) -> Result<Vec<GateFailure>> {
-    let (cancel, grace) = (context.cancel.clone(), context.grace());
-    listen(move |before, _| cancel.cancel(if before > 0 { Duration::ZERO } else { grace }))?;
+    let cancel = context.cancel.clone();
+    listen(move |before, _| cancel.cancel(if before > 0 { Duration::ZERO } else { GRACE_PERIOD }))?;
     let found = || -> Result<Vec<cleanup::What>> {
         let found = cleanup::leftovers(&context.project, &context.paths, None, false)?;
         Ok(found.into_iter().map(|leftover| leftover.what).collect())
@@ -357,9 +357,9 @@ fn forward_notes(events: Sender<Event>) -> impl Fn(integrate::Note) + Send + Syn
 
 /// Stops the run gracefully on the first signal and by force on the second. After the run, a signal terminates the
 /// process, which may be blocked on output that the reader does not read, unless the command goes on and handles it.
-fn listen_for_signals(events: Sender<Event>, grace: Duration) -> Result<()> {
+fn listen_for_signals(events: Sender<Event>) -> Result<()> {
     listen(move |before, signal| {
-        let command = Command::Stop { force: before > 0, grace_ms: grace.as_millis() as u64, worker: None };
+        let command = Command::Stop { force: before > 0, grace_ms: GRACE_PERIOD.as_millis() as u64, worker: None };
         let request = format!("signal-{signal}-{}-{before}", std::process::id());
         if events.send(Event::Asked { request, command }).is_err() && !interrupt::listens() {
             signals::terminate_by(signal);

@@ -1,6 +1,6 @@
 //! Starts a worker as a process on this machine.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Result, io};
@@ -14,13 +14,11 @@ const OUTPUT_FILE: &str = "output.log";
 
 /// Starts the worker of a job. The worker survives the orchestrator: it reads its spec from a file, writes its output to
 /// one, and has its own process group.
-pub fn start(program: &Path, job_dir: &Path, spec: &JobSpec) -> Result<Running> {
+pub fn start(job_dir: &Path, spec: &JobSpec) -> Result<Running> {
     let output = job_dir.join(OUTPUT_FILE);
     let file = state_file::open(&output).map_err(io("create", &output))?;
     file.set_len(0).map_err(io("write", &output))?;
-    // An update may have removed or be replacing the executable; Linux can still start the running one.
-    let running = || proc::own_program().map_err(Error::caused("cannot start a worker"));
-    let program = if program.exists() { program.to_owned() } else { running()? };
+    let program = proc::own_program().map_err(Error::caused("cannot start a worker"))?;
     Cmd::new(program)
         .args(["worker", spec.job.task.as_str(), "--job-dir"])
         .arg(job_dir)
@@ -31,9 +29,4 @@ pub fn start(program: &Path, job_dir: &Path, spec: &JobSpec) -> Result<Running> 
         .files(spec.as_input(job_dir)?, file)
         .spawn()
         .map_err(Error::caused("cannot start a worker"))
-}
-
-/// Returns the path of the running executable, with which workers are started.
-pub fn own_program() -> Result<PathBuf> {
-    std::env::current_exe().map_err(Error::caused("cannot find the path of this executable"))
 }

@@ -10,11 +10,12 @@ use mahabharatha_core::ids::Level;
 use mahabharatha_core::run::event::GateFailure;
 use mahabharatha_core::secrets::Suppression;
 use mahabharatha_core::view::{AttemptView, LevelView, RunView, Stamp, SuppressedSecret, TaskView};
+use mahabharatha_sys::git::short_branch;
 
 use super::estimate::{agents_table, comparison_table};
 use super::human_duration;
 use super::markdown::{block, code, inline, table};
-use super::text::{amount, branch_name, count, feature_cost, few, gate_gist, headline, outcome, report_lines, worked};
+use super::text::{amount, count, feature_cost, few, gate_gist, headline, outcome, report_lines, worked};
 use super::timeline::timeline;
 
 /// Most lines quoted from the output of a failed attempt or gate.
@@ -153,7 +154,7 @@ fn facts(view: &RunView) -> String {
     let took = human_duration(view.elapsed);
     let stamp = |stamp: Stamp| stamp.0.to_string();
     let mut facts = vec![
-        ("Base branch", code(branch_name(&view.base_branch))),
+        ("Base branch", code(short_branch(&view.base_branch))),
         ("Started", stamp(view.started_at)),
         ("Finished", stamp(view.updated_at)),
         ("Duration", took),
@@ -163,7 +164,7 @@ fn facts(view: &RunView) -> String {
     ];
     facts.extend(feature_cost(view).map(|cost| ("Cost", cost)));
     if view.landing_branch != view.base_branch {
-        facts.insert(1, ("Merged into", format!("{}, not into the base", code(branch_name(&view.landing_branch)))));
+        facts.insert(1, ("Merged into", format!("{}, not into the base", code(short_branch(&view.landing_branch)))));
     }
     facts.iter().map(|(name, value)| format!("- **{name}:** {value}\n")).collect()
 }
@@ -177,7 +178,7 @@ fn sandbox(isolation: Isolation) -> String {
 
 /// Lists each item with its actual value. Ticks only what the data show.
 fn checklist(view: &RunView, gates: &[GateResult]) -> String {
-    let landed_on = code(branch_name(&view.landing_branch));
+    let landed_on = code(short_branch(&view.landing_branch));
     let (total, completed, blocked) = (view.tasks.len(), of_status(view, "completed"), of_status(view, "blocked"));
     let merged = view.levels.iter().filter(|level| level.status == "merged").count();
     let last = view.levels.last();

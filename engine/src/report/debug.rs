@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use mahabharatha_core::excerpt::key_lines;
 use mahabharatha_core::view::{AttemptView, RunView, TaskView};
+use mahabharatha_sys::project::wip_ref;
 use mahabharatha_sys::ui::{Paint, Style, clean, one_line};
 use serde::Serialize;
 
-use super::failure::wip_ref;
 use super::hypotheses::Hypothesis;
 use super::moments::Moment;
 use super::text::{body_of, count, headline, outcome};

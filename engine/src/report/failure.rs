@@ -1,6 +1,7 @@
 //! Failure analysis of a blocked task: the body of `## Failure Analysis` in its task file.
 
 use mahabharatha_core::view::{AttemptView, TaskView};
+use mahabharatha_sys::project::wip_ref;
 
 use super::human_duration;
 use super::markdown::{block, code, inline};
@@ -36,11 +37,6 @@ fn about_attempt(feature: &str, task: &TaskView, attempt: &AttemptView) -> Strin
         _ => {}
     }
     text
-}
-
-/// Returns the ref of an attempt's wip.
-pub fn wip_ref(feature: &str, task: &str, attempt: u32) -> String {
-    format!("refs/mahabharatha/{feature}/wip/{task}/{attempt}")
 }
 
 fn what_next(feature: &str, task: &TaskView) -> String {

@@ -12,7 +12,7 @@ use mahabharatha_sys::store::log_file;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::logs::{LogRecord, first_records, last_records};
+use super::logs::{GateEnd, LogRecord, first_records, last_records};
 use super::running_gate::RunningGate;
 
 /// Most runs of gates that are listed; older ones are left out.
@@ -72,12 +72,12 @@ impl GateRuns {
 fn read_run(first_part: &Path, log: &Path, is_running: bool) -> Option<GateRunView> {
     let first = first_records(first_part, PART_BYTES).into_iter().next().filter(|record| is(record, "gate_started"))?;
     let ended = last_records(log, PART_BYTES).into_iter().rfind(|record| is(record, "gate_ended"));
-    let status = match ended.as_ref().and_then(|record| record.message.split_whitespace().next()) {
+    let status = match ended.as_ref().and_then(|record| record.status) {
         None if is_running => "running",
-        Some("passed") => "passed",
-        Some("failed" | "failed:") => "failed",
-        Some("canceled") => "cancelled",
-        _ => "unknown",
+        None => "unknown",
+        Some(GateEnd::Passed) => "passed",
+        Some(GateEnd::Failed) => "failed",
+        Some(GateEnd::Cancelled) => "cancelled",
     };
     let stamp = |record: &LogRecord| Stamp(Time(record.ts.as_millisecond()));
     Some(GateRunView {
@@ -101,19 +101,25 @@ fn is(record: &LogRecord, event: &str) -> bool {
 mod tests {
     use std::fs;
 
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn a_run_with_a_rotated_log_is_one_run() {
         let dir = tempfile::tempdir().unwrap();
         let (first, log) = (dir.path().join("1.lint.1.jsonl.1"), dir.path().join("1.lint.1.jsonl"));
-        let line = |second: u32, event: &str, message: &str| {
-            format!(
-                "{{\"ts\":\"2026-01-26T10:30:0{second}Z\",\"level\":\"info\",\"gate\":\"lint\",\"at\":\"1\",\"run\":1,\"event\":\"{event}\",\"message\":\"{message}\"}}\n"
-            )
+        let line = |second: u32, event: &str, status: Option<&str>, message: &str| {
+            let record = json!({
+                "ts": format!("2026-01-26T10:30:0{second}Z"), "level": "info", "gate": "lint", "at": "1", "run": 1,
+                "event": event, "status": status, "message": message,
+            });
+            format!("{record}\n")
         };
-        fs::write(&first, line(1, "gate_started", "cargo clippy") + &line(2, "output", "much")).unwrap();
-        fs::write(&log, line(3, "output", "more") + &line(4, "gate_ended", "passed after 3.0 s")).unwrap();
+        let begun = line(1, "gate_started", None, "cargo clippy") + &line(2, "output", None, "much");
+        fs::write(&first, begun).unwrap();
+        let ended = line(3, "output", None, "more") + &line(4, "gate_ended", Some("passed"), "after 3.0 s");
+        fs::write(&log, ended).unwrap();
         let part = log_file::first_part(&log).unwrap();
         let run = read_run(&part, &log, false).unwrap();
         assert_eq!((run.status, run.command.as_str(), run.log == log), ("passed", "cargo clippy", true));

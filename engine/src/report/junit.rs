@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use mahabharatha_core::config::Gate;
 use mahabharatha_core::ids::Level;
-use mahabharatha_core::run::event::{GateFailure, GatePass, Note};
+use mahabharatha_core::run::event::{GateFailure, GatePass, Note, verification_name};
 use mahabharatha_core::run::{Event, Run};
 use mahabharatha_core::view::{AttemptView, RunView, TaskView};
 
@@ -117,7 +117,7 @@ fn gate_suites<'e>(events: impl Iterator<Item = &'e Event>, gates: &[Gate]) -> V
 /// Returns the names of the gates that passed, which the journal knows by their command.
 fn names_of(pass: &GatePass, gates: &[Gate]) -> Vec<String> {
     if let Some(task) = &pass.task {
-        return vec![format!("verify {task}")];
+        return vec![verification_name(task)];
     }
     let same = gates.iter().filter(|gate| gate.command == pass.command);
     let names: Vec<String> = same.map(|gate| gate.name.clone()).collect();

@@ -9,10 +9,11 @@ use mahabharatha_core::config::Isolation;
 use mahabharatha_core::ids::{Attempt, Level, TaskId, Time};
 use mahabharatha_core::run::event::{Command, GateFailure, RequestId};
 use mahabharatha_core::run::{Breaker, Effect, EffectId, End, Event, LevelStatus, Pause, Phase, Run, TaskStatus};
+use mahabharatha_sys::git::short_branch;
 use mahabharatha_sys::ui::one_line;
 
 use super::human_duration;
-use super::text::{branch_name, cost_phrase, count, few, gate_gist, headline};
+use super::text::{cost_phrase, count, few, gate_gist, headline};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
@@ -173,11 +174,11 @@ impl Telling<'_> {
     }
 
     fn base_branch(&self) -> &str {
-        branch_name(&self.run.setup().base_branch)
+        short_branch(&self.run.setup().base_branch)
     }
 
     fn landing_branch(&self) -> String {
-        branch_name(&self.run.landing_branch()).to_string()
+        short_branch(&self.run.landing_branch()).to_string()
     }
 
     /// Tells whether this process starts nothing more.

@@ -35,7 +35,18 @@ pub struct LogRecord {
     /// Kind of record: `agent_started`, `output`, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
+    /// How a gate's run ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<GateEnd>,
     pub message: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateEnd {
+    Passed,
+    Failed,
+    Cancelled,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
@@ -354,7 +365,8 @@ mod tests {
         let (worker, task) = (Some(worker), Some(task.to_string()));
         let event = (second == 9).then(|| "agent_ended".to_string());
         let (gate, at, run) = (None, None, None);
-        LogRecord { ts, level, worker, task, attempt: Some(1), gate, at, run, event, message: message.to_string() }
+        let (attempt, status, message) = (Some(1), None, message.to_string());
+        LogRecord { ts, level, worker, task, attempt, gate, at, run, event, status, message }
     }
 
     fn sample() -> Vec<LogRecord> {

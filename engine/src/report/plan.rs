@@ -8,9 +8,10 @@ use mahabharatha_core::estimate::Route;
 use mahabharatha_core::graph::TaskGraph;
 use mahabharatha_core::ids::{TaskId, WorkerId};
 use mahabharatha_core::plan::{DEFAULT_ESTIMATE, LevelPlan, Plan, PlannedTask, TOKENS_PER_MINUTE};
-use mahabharatha_sys::ui::{clean, one_line};
+use mahabharatha_sys::ui::{clean, fit, one_line};
 
 use super::human_duration;
+use super::text::count;
 
 /// Formats every task, a chart per level, estimates for other numbers of workers, and every command of the repository
 /// that a run would execute, each with where it is defined.
@@ -21,9 +22,9 @@ pub fn render_plan(plan: &Plan, graph: &TaskGraph, commands: &[(String, String)]
         out,
         "Plan for {}: {}, {}, {}\n",
         graph.feature,
-        counted(graph.tasks().len(), "task"),
-        counted(plan.levels.len(), "level"),
-        counted(plan.workers as usize, "worker"),
+        count(graph.tasks().len(), "task"),
+        count(plan.levels.len(), "level"),
+        count(plan.workers as usize, "worker"),
     );
     for level in &plan.levels {
         write_level(&mut out, level, graph, width);
@@ -56,13 +57,13 @@ pub fn render_containers(outline: &[(&'static str, Vec<String>)]) -> String {
 }
 
 fn write_level(out: &mut String, level: &LevelPlan, graph: &TaskGraph, width: usize) {
-    let count = level.assignments.len() + level.foreground.len();
-    let _ = writeln!(out, "Level {}: {}, {}\n", level.level, counted(count, "task"), human_duration(level.makespan));
+    let tasks = count(level.assignments.len() + level.foreground.len(), "task");
+    let _ = writeln!(out, "Level {}: {tasks}, {}\n", level.level, human_duration(level.makespan));
     let ids = level.assignments.iter().map(|planned| &planned.task).chain(&level.foreground);
     let id_width = ids.map(|id| id.as_str().len()).max().unwrap_or(0).max("TASK".len());
     let title_width = width.saturating_sub(id_width + 24);
     let mut row = |id: &str, estimate: &str, worker: &str, title: &str| {
-        let line = format!("  {id:id_width$}  {estimate:>8}  {worker:>6}  {}", clip(&one_line(title), title_width));
+        let line = format!("  {id:id_width$}  {estimate:>8}  {worker:>6}  {}", fit(&one_line(title), title_width));
         let _ = writeln!(out, "{}", line.trim_end());
     };
     row("TASK", "ESTIMATE", "WORKER", "TITLE");
@@ -123,7 +124,7 @@ fn write_estimates(out: &mut String, plan: &Plan, width: usize) {
             (false, true) => "  more workers would not be faster",
             (false, false) => "",
         };
-        let workers = counted(alternative.workers as usize, "worker");
+        let workers = count(alternative.workers as usize, "worker");
         let _ = writeln!(out, "  {workers:>11}  {:>8}{remark}", human_duration(alternative.total));
     }
     let _ = writeln!(
@@ -185,18 +186,6 @@ fn wrap(words: &[&str], separator: &str, width: usize) -> Vec<String> {
         }
     }
     lines
-}
-
-fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
-fn clip(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
-    format!("{}…", kept.trim_end())
 }
 
 #[cfg(test)]

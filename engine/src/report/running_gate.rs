@@ -17,7 +17,7 @@ use super::logs::last_records;
 
 /// Bytes at the end of a log that are searched for its last line.
 const TAIL_BYTES: u64 = 16 << 10;
-/// What a gate runs on that is no level's: the base branch.
+/// Where a gate runs before the first level: the base branch.
 pub const BASE: &str = "base";
 /// Event name of log records that hold a line of output.
 pub const OUTPUT: &str = "gate_output";

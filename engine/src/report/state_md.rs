@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::run::Run;
 use mahabharatha_core::view::{Blocker, RunView, Stamp, TaskView, decisions_of};
+use mahabharatha_sys::git::short_branch;
 use mahabharatha_sys::ui::{clean, one_line};
 
 use super::human_duration;
 use super::markdown::{inline, table};
-use super::text::{blocked_tasks, branch_name, count, feature_cost, note, task_counts, worked};
+use super::text::{blocked_tasks, count, feature_cost, note, task_counts, worked};
 
 const HEADING: &str = "# MAHABHARATHA State: ";
 const DECISIONS: &str = "## Decisions";
@@ -71,7 +72,7 @@ fn facts(view: &RunView) -> Vec<(&'static str, String)> {
         ("Level", level),
         ("Started", stamp(view.started_at)),
         ("Last Update", stamp(view.updated_at)),
-        ("Base", inline(branch_name(&view.base_branch))),
+        ("Base", inline(short_branch(&view.base_branch))),
         ("Tasks", task_counts(view)),
     ];
     facts.extend(feature_cost(view).map(|cost| ("Cost", cost)));

@@ -8,20 +8,21 @@ use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::Time;
 use mahabharatha_core::view::{AttemptView, LevelView, RunView, Stamp, TaskView, WorkerView};
 use mahabharatha_sys::container::Usage;
+use mahabharatha_sys::git::short_branch;
+use mahabharatha_sys::project::wip_ref;
 use mahabharatha_sys::ui::{Paint, Style, fit, one_line, width};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::columns::{Cell, cell, columns, styled};
-use super::failure::wip_ref;
 use super::gate_runs::GateRunView;
 use super::human_duration;
 use super::logs::{LogRecord, render_record};
 use super::running_gate::GateProgress;
 use super::text::{
-    amount, attempt_took, blocked_tasks, branch_name, cost_phrase, count, few, headline, note, outcome, sandbox_phrase,
-    task_counts, worked,
+    amount, attempt_took, blocked_tasks, cost_phrase, count, few, headline, note, outcome, sandbox_phrase, task_counts,
+    worked,
 };
 use crate::claude::tasks::Mismatch;
 
@@ -193,7 +194,7 @@ fn summary(view: &RunView, show: Show<'_>) -> String {
         one_line(&view.mode),
         sandbox_phrase(view.sandbox),
         view.schedule,
-        one_line(branch_name(&view.landing_branch)),
+        one_line(short_branch(&view.landing_branch)),
         task_counts(view),
         human_duration(view.elapsed_by(show.now)),
         cost_phrase(view.cost).map(|cost| format!("; {cost}")).unwrap_or_default(),

@@ -63,11 +63,6 @@ pub fn feature_cost(view: &RunView) -> Option<String> {
     Some(format!("{}{}", cost_fact(view.cost)?, planning.unwrap_or_default()))
 }
 
-/// Returns the short name of a branch.
-pub fn branch_name(full_ref: &str) -> &str {
-    full_ref.strip_prefix("refs/heads/").unwrap_or(full_ref)
-}
-
 /// Describes how an attempt ended, as the end of a sentence that begins with its task.
 pub fn outcome(outcome: &str, cause: Option<FailCause>) -> &'static str {
     match (outcome, cause) {

@@ -3,6 +3,7 @@
 use mahabharatha_core::run::Run;
 use mahabharatha_core::spec::GraphFile;
 use mahabharatha_sys::error::{Error, Kind, Result};
+use mahabharatha_sys::git::short_branch;
 use mahabharatha_sys::store::locks::FeatureLock;
 use mahabharatha_sys::ui::Ui;
 
@@ -30,7 +31,7 @@ pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui
     }
     let base_branch = project.head_branch()?;
     let gates: Vec<&str> = config.quality_gates.iter().map(|gate| gate.name.as_str()).collect();
-    let branch = base_branch.trim_start_matches("refs/heads/");
+    let branch = short_branch(&base_branch);
     ui.note(&format!("running the gates on {branch}, which executes code of this repository: {}", gates.join(", ")));
     let setup = setup(ground, file, base_branch, project.head_commit()?, policy)?;
     let run = Run::start(now(), &setup).map_err(|why| Error::new(Kind::Invalid, why))?;

@@ -5,13 +5,14 @@ use mahabharatha_core::ids::Level;
 use mahabharatha_core::run::event::{Intent, Policy};
 use mahabharatha_core::run::{LevelStatus, Run};
 use mahabharatha_sys::error::{Error, Kind, Result};
+use mahabharatha_sys::git::short_branch;
 
 /// Fails if `merge.target` was changed after a level was merged: later levels have to land on the same branch.
 pub(super) fn check_target(run: &Run, policy: &Policy) -> Result<()> {
     let merged = run.levels().iter().find(|level| matches!(level.status, LevelStatus::Merged { .. }));
     let Some(level) = merged.filter(|_| policy.onto_staging != run.policy().onto_staging) else { return Ok(()) };
     let (branch, before) = (run.landing_branch(), if policy.onto_staging { "base" } else { "staging" });
-    let (level, branch) = (level.level, branch.trim_start_matches("refs/heads/"));
+    let (level, branch) = (level.level, short_branch(&branch));
     let message = format!("merge.target was changed, and level {level} is merged into {branch} already");
     Err(Error::new(Kind::Invalid, message).hint(format!("Put it back for this run: merge.target: {before}.")))
 }

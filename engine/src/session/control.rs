@@ -1,6 +1,7 @@
 //! Sends commands to a run that another process drives, and applies them to a run that no process drives.
 
 use mahabharatha_core::config::Ports;
+use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Level, TaskId};
 use mahabharatha_core::names::suggestion;
 use mahabharatha_core::run::effect::Answer;
@@ -19,6 +20,7 @@ use super::{now, rebuild};
 use crate::host::jobs;
 use crate::lease::Lease;
 use crate::report::files;
+use crate::specs;
 
 /// Fewest digits of an id that an approval takes, as with git.
 const MIN_ID_DIGITS: usize = 4;
@@ -138,6 +140,26 @@ pub fn approve(place: &Place, level: Option<Level>, shown: &str) -> Result<Strin
     Ok(message)
 }
 
+/// Lets a task change files that it does not own: all of these paths, if the files of its base allow each of them, or
+/// none.
+pub fn grant(place: &Place, task: TaskId, paths: &[String]) -> Result<Answer> {
+    let refused = |why: String| Error::new(Kind::Usage, format!("{why}; nothing is granted"));
+    let read = |path: &String| {
+        OwnedPath::read(path)
+            .map_err(|why| refused(why).hint("A path is written as in a task graph: mahabharatha help task-graph"))
+    };
+    let owned = paths.iter().map(read).collect::<Result<Vec<_>>>()?;
+    let run = read_run(place)?;
+    if run.task(&task).is_none() {
+        return Err(no_such_task(&run, task.as_str()));
+    }
+    let found = specs::start_tree(&place.project.git(), run.newest_base())?;
+    if let Some(why) = owned.iter().find_map(|path| found.cannot_grant(path)) {
+        return Err(refused(why));
+    }
+    send(place, &Command::Grant { task, paths: paths.to_vec() })
+}
+
 fn apply(place: &Place, lock: &FeatureLock, request: String, command: &Command) -> Result<Answer> {
     let (mut journal, records) = Journal::open_for_append(lock, &place.feature)?;
     let mut run = rebuild(&place.paths, &records)?.ok_or_else(|| no_run(place))?;
@@ -159,7 +181,8 @@ pub fn is_driven(place: &Place) -> Result<bool> {
     Ok(FeatureLock::holder(place.paths.dir())?.is_some())
 }
 
-/// Requeues tasks, all blocked ones if none is named, with the user's note to each of them, and deletes the refs of the commits that are to be replaced.
+/// Requeues tasks (all blocked ones if none is named) with the user's note, and deletes the refs of the commits to be
+/// replaced.
 pub fn retry(place: &Place, tasks: Vec<TaskId>, max_usd: Option<f64>, note: Option<String>) -> Result<Answer> {
     let before = read_run(place)?;
     let answer = send(place, &Command::Retry { tasks, budget: Some(TaskBudget { max_usd }), note })?;

@@ -8,6 +8,7 @@ use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
 use mahabharatha_core::view::RunView;
 use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::{Error, Result};
+use mahabharatha_sys::git::short_branch;
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::disk::lack_of_space;
 use mahabharatha_sys::store::journal::{Examined, Health, examine};
@@ -24,7 +25,6 @@ use crate::report::files;
 use crate::report::hypotheses::hypotheses;
 use crate::report::moments::moments;
 use crate::report::projection::projection;
-use crate::report::text::branch_name;
 
 /// Examines a feature, or only one of its tasks.
 pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Findings> {
@@ -142,7 +142,7 @@ fn wrong_branch(place: &Place, worktree: &Path, branch: Option<&str>) -> Option<
     let worker = name.strip_prefix("worker-")?.parse().ok().map(WorkerId)?;
     let expected = place.paths.worker_branch(worker);
     let branch = branch.filter(|branch| *branch != expected)?;
-    Some(format!("it is on {}, not on {}", branch_name(branch), branch_name(&expected)))
+    Some(format!("it is on {}, not on {}", short_branch(branch), short_branch(&expected)))
 }
 
 /// Tells whether the branch that levels land on still contains what the run put there.
@@ -162,7 +162,7 @@ fn base_state(place: &Place, run: &Run) -> Result<BaseState> {
         (Some((commit, what)), Some(tip)) => (!git.is_ancestor(commit, tip).unwrap_or(false))
             .then(|| format!("it does not contain {}, {what}", commit.short())),
     };
-    Ok(BaseState { branch: branch_name(&name).to_owned(), commit: tip.map(|tip| tip.to_string()), problem })
+    Ok(BaseState { branch: short_branch(&name).to_owned(), commit: tip.map(|tip| tip.to_string()), problem })
 }
 
 /// Returns the refs of saved work that is not merged.

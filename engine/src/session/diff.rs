@@ -5,7 +5,7 @@ use mahabharatha_core::run::effect::{Effect, Job};
 use mahabharatha_core::run::event::JobEnd;
 use mahabharatha_core::run::{AttemptRecord, LevelState, LevelStatus, Run, TaskStatus};
 use mahabharatha_sys::error::{Error, Kind, Result};
-use mahabharatha_sys::git::{FilePatch, Git, Pinned};
+use mahabharatha_sys::git::{FilePatch, Git, Pinned, short_branch};
 use mahabharatha_sys::project::Place;
 use tempfile::TempDir;
 
@@ -341,7 +341,7 @@ fn no_such_attempt(task: &TaskId, attempt: Attempt, attempts: &[AttemptRecord]) 
 }
 
 fn gone(task: &TaskId, branch: &str) -> Error {
-    let branch = branch.trim_start_matches("refs/heads/");
+    let branch = short_branch(branch);
     Error::new(Kind::Invalid, format!("the commit of {task} is no longer in the repository"))
         .detail(format!("No commit on {branch} names it in its trailers either."))
         .hint("`git reflog` may still know it.")

@@ -5,6 +5,7 @@ use mahabharatha_core::run::event::Event;
 use mahabharatha_core::run::{End, LevelStatus, Run, record};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result};
+use mahabharatha_sys::git::short_branch;
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::store::locks::IntegrationLock;
@@ -14,7 +15,6 @@ use super::{lock, now, rebuild, refuse_another_session};
 use crate::host::integrate::{Integration, Undoing};
 use crate::host::{Context, Settings};
 use crate::report::files;
-use crate::report::text::branch_name;
 use crate::specs;
 
 pub use crate::host::integrate::Reverted;
@@ -37,7 +37,7 @@ pub fn undo(place: &Place, dry_run: bool) -> Result<Undone> {
     refuse_another_session(paths, None)?;
     let (mut journal, records) = Journal::open_for_append(&held, feature)?;
     let mut run = rebuild(paths, &records)?.ok_or_else(|| no_run(place))?;
-    let branch = branch_name(&run.setup().base_branch).to_owned();
+    let branch = short_branch(&run.setup().base_branch).to_owned();
     let undone = records.iter().rev().find_map(|record| match &record.event {
         Event::Undone { commit } => Some(commit.clone()),
         _ => None,
@@ -108,7 +108,7 @@ fn not_landed(run: &Run, level: Level, branch: &str) -> Error {
     let message = format!("level {level} of {} is not on {branch}", run.feature());
     let staging = run.landing_branch();
     let hint = if run.policy().onto_staging {
-        format!("It is on {} alone: delete that branch if you do not want it.", branch_name(&staging))
+        format!("It is on {} alone: delete that branch if you do not want it.", short_branch(&staging))
     } else {
         format!("The history of {branch} was rewritten since; there is nothing that could be reverted.")
     };

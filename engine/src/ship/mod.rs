@@ -7,12 +7,11 @@ pub mod watch;
 use mahabharatha_core::ids::{Feature, Oid};
 use mahabharatha_core::run::{LevelStatus, Run};
 use mahabharatha_sys::error::{Error, Kind, Result};
-use mahabharatha_sys::git::{Git, GitError, Pushed, Remote, running_transport, shown_url};
+use mahabharatha_sys::git::{Git, GitError, Pushed, Remote, running_transport, short_branch, shown_url};
 use mahabharatha_sys::proc::shell_word;
 use mahabharatha_sys::project::{Place, Project};
 use serde::Serialize;
 
-use crate::report::text::branch_name;
 use crate::session::control;
 use crate::session::undo::refuse_undone;
 
@@ -66,7 +65,7 @@ impl Shipment {
         let run = control::read_run(place)?;
         refuse_undone(&run)?;
         let commit = merged_commit(&run, options.partial)?;
-        let base = options.base.clone().unwrap_or_else(|| branch_name(&run.setup().base_branch).to_owned());
+        let base = options.base.clone().unwrap_or_else(|| short_branch(&run.setup().base_branch).to_owned());
         let branch = options.branch.clone().unwrap_or_else(|| format!("feat/{}", place.feature));
         if branch == base {
             return Err(Error::new(
@@ -94,7 +93,7 @@ impl Shipment {
     pub fn of_branch(project: &Project, options: &ShipOptions) -> Result<Shipment> {
         let head = project.head_branch()?;
         let commit = project.head_commit()?;
-        let branch = options.branch.clone().unwrap_or_else(|| branch_name(&head).to_owned());
+        let branch = options.branch.clone().unwrap_or_else(|| short_branch(&head).to_owned());
         let git = project.git();
         let mut target = Target { git, branch, base: options.base.clone(), commit };
         let (remote, url) = target.remote(options.remote.as_deref())?;

@@ -13,7 +13,7 @@ use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport, Reason};
 use mahabharatha_core::secrets::Suppression;
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result};
-use mahabharatha_sys::git::{Git, RefChange};
+use mahabharatha_sys::git::{Git, RefChange, short_branch};
 use mahabharatha_sys::proc;
 use mahabharatha_sys::store::atomic::write_projected;
 
@@ -111,7 +111,7 @@ impl<'a> Attempt<'a> {
             return Err(Error::new(Kind::Failed, text));
         }
         if let Some(tip) = start::moved_branch(self.spec) {
-            let branch = self.spec.branch.trim_start_matches("refs/heads/");
+            let branch = short_branch(&self.spec.branch);
             self.log.info("branch_moved", &format!("{branch} was moved to {tip}; nothing is merged through it"));
         }
         let index = self.spec.slot_file("scratch");

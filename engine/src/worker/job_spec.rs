@@ -15,8 +15,9 @@ use mahabharatha_core::secrets::Allowed;
 use mahabharatha_core::spec::TaskSpec;
 use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::{Error, Kind, Result, io};
-use mahabharatha_sys::git::{Identity, Pinned};
+use mahabharatha_sys::git::{Identity, Pinned, short_branch};
 use mahabharatha_sys::proc::{MARKER, base_env};
+use mahabharatha_sys::project;
 use mahabharatha_sys::store::atomic::write_projected;
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,8 @@ use crate::provision::Setup;
 use crate::provision::warm::Warm;
 
 pub const FILE: &str = "spec.json";
+/// Environment variable that names the worktree to a program that works in it.
+pub const WORKTREE_VARIABLE: &str = "MAHABHARATHA_WORKTREE";
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobSpec {
@@ -223,7 +226,7 @@ impl JobSpec {
             ("MAHABHARATHA_FEATURE", self.feature.to_string()),
             ("MAHABHARATHA_TASK_ID", job.task.to_string()),
             ("MAHABHARATHA_ATTEMPT", job.attempt.to_string()),
-            ("MAHABHARATHA_BRANCH", self.branch.strip_prefix("refs/heads/").unwrap_or(&self.branch).to_owned()),
+            ("MAHABHARATHA_BRANCH", short_branch(&self.branch).to_owned()),
             ("MAHABHARATHA_PORTS", ports.join(",")),
             ("MAHABHARATHA_PORT", ports.first().cloned().unwrap_or_default()),
             (TASK_LIST, self.task_list_id.clone().unwrap_or_default()),
@@ -231,8 +234,8 @@ impl JobSpec {
         env.extend(
             texts.into_iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| (key.into(), value.into())),
         );
-        env.insert(MARKER.into(), self.feature_dir().join(format!("jobs/{}.{}", job.task, job.attempt)).into());
-        env.insert("MAHABHARATHA_WORKTREE".into(), workdir.into());
+        env.insert(MARKER.into(), project::job_dir(&self.feature_dir(), &job.task, job.attempt).into());
+        env.insert(WORKTREE_VARIABLE.into(), workdir.into());
         env.insert("MAHABHARATHA_SPEC_DIR".into(), self.spec_dir.clone().into());
         env
     }

@@ -75,13 +75,20 @@ impl Log {
     }
 
     pub fn write(&self, level: Severity, event: &str, message: &str) {
-        self.write_redacted(level, event, &self.redactor().redacted(message));
+        self.write_with(level, event, message, []);
     }
 
-    fn write_redacted(&self, level: Severity, event: &str, message: &str) {
+    /// Writes a record that has these fields too.
+    pub fn write_with<const N: usize>(&self, level: Severity, event: &str, message: &str, fields: [(&str, Value); N]) {
+        let fields = fields.map(|(name, value)| (name.to_owned(), value));
+        self.write_redacted(level, event, &self.redactor().redacted(message), fields.into_iter().collect());
+    }
+
+    fn write_redacted(&self, level: Severity, event: &str, message: &str, fields: Map<String, Value>) {
         let mut record =
             Map::from_iter([("ts".to_owned(), json!(Timestamp::now())), ("level".to_owned(), json!(level.as_str()))]);
         record.extend(self.0.origin.clone());
+        record.extend(fields);
         record.extend([("event".to_owned(), json!(event)), ("message".to_owned(), json!(message))]);
         let line = format!("{}\n", Value::Object(record));
         for file in &self.0.files {
@@ -106,7 +113,7 @@ impl Log {
             let clear = if line.len() == MAX_RAW_LINE_BYTES { clear_bytes(&text) } else { text.len() };
             let end = (0..=clear.min(MAX_LINE_BYTES)).rev().find(|end| text.is_char_boundary(*end));
             let text = &text[..end.unwrap_or(0)];
-            log.write_redacted(Severity::Debug, event, text);
+            log.write_redacted(Severity::Debug, event, text, Map::new());
             (lines, bytes) = (lines - 1, bytes.saturating_sub(text.len().max(1)));
             if lines == 0 || bytes == 0 {
                 log.write(Severity::Warn, event, "[… there is more output than the log takes …]");

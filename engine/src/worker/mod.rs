@@ -55,7 +55,9 @@ use crate::provision::SETUP_TIMEOUT;
 
 pub use files::check_worktree;
 pub use include::wanted_files;
-pub use job_spec::{FILE as JOB_SPEC, JobSpec, Limits, Logs, PromptContext, Rules, result_ref, slots_dir};
+pub use job_spec::{
+    FILE as JOB_SPEC, JobSpec, Limits, Logs, PromptContext, Rules, WORKTREE_VARIABLE, result_ref, slots_dir,
+};
 pub use ownership::owner;
 pub use progress::{Phase, Progress};
 pub use secrets::{feedback as secret_feedback, scan as scan_secrets};

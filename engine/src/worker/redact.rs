@@ -5,7 +5,7 @@ use mahabharatha_core::run::event::{JobEnd, JobReport};
 use mahabharatha_core::secrets::Redactor;
 use mahabharatha_sys::proc::Ended;
 
-/// Returns what an agent that is no Claude Code client printed, without secrets.
+/// Returns what an agent printed, without secrets.
 pub fn ended(redactor: &Redactor, ended: Ended) -> Ended {
     let redacted = |bytes: &[u8]| redactor.redacted(&String::from_utf8_lossy(bytes)).into_bytes();
     Ended { stdout: redacted(&ended.stdout), stderr: redacted(&ended.stderr), ..ended }

@@ -13,11 +13,12 @@ use mahabharatha_sys::bounded::{self, INDEX_BYTES, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::git::{Git, RefChange, RepoPath};
 use mahabharatha_sys::proc;
+use mahabharatha_sys::project;
 use mahabharatha_sys::store::atomic::{make_dir, write_projected};
 use serde::{Deserialize, Serialize};
 
 use super::guard::{Guard, Snapshot};
-use super::job_spec::{JobSpec, slot_file, slots_dir};
+use super::job_spec::{JobSpec, WORKTREE_VARIABLE, slot_file, slots_dir};
 use super::setup::{self, Place};
 use super::wip::{self, Saved, WipRef};
 use super::{files, include, ownership, sweep, trial};
@@ -76,7 +77,7 @@ pub fn occupant(feature_dir: &Path, worker: WorkerId) -> Result<Option<PathBuf>>
     };
     let Occupant { task, attempt, .. } = serde_json::from_slice(&bytes)
         .map_err(|error| Error::new(Kind::Invalid, format!("{}: {error}", record.display())))?;
-    Ok(Some(feature_dir.join("jobs").join(format!("{task}.{attempt}"))))
+    Ok(Some(project::job_dir(feature_dir, &task, attempt)))
 }
 
 /// Returns the job directories of the attempts in all occupied slots.
@@ -170,7 +171,7 @@ pub fn save_leftovers(feature_dir: &Path) -> Result<()> {
     for entry in fs::read_dir(slots_dir(feature_dir)).into_iter().flatten().flatten() {
         let Ok(bytes) = bounded::read(&entry.path(), LARGE_FILE_BYTES) else { continue };
         let Ok(Occupant { task, attempt, .. }) = serde_json::from_slice(&bytes) else { continue };
-        let job_dir = feature_dir.join("jobs").join(format!("{task}.{attempt}"));
+        let job_dir = project::job_dir(feature_dir, &task, attempt);
         let Ok(spec) = JobSpec::read(&job_dir) else { continue };
         if spec.slot_file("json") == entry.path() {
             remove_locks(&spec)?;
@@ -190,7 +191,7 @@ fn save_leftover(spec: &JobSpec, job_dir: &Path) -> Result<Vec<String>> {
         // Not our record any more: there may be work of an attempt all the same.
         Err(_) => Vec::new(),
     };
-    for survivor in proc::find_marked("MAHABHARATHA_WORKTREE", spec.worktree.as_os_str()) {
+    for survivor in proc::find_marked(WORKTREE_VARIABLE, spec.worktree.as_os_str()) {
         proc::end_process(survivor);
     }
     let Ok(occupant) = serde_json::from_slice::<Occupant>(&bytes) else {
@@ -198,7 +199,7 @@ fn save_leftover(spec: &JobSpec, job_dir: &Path) -> Result<Vec<String>> {
         vacate(spec)?;
         return Ok(vec![format!("what was left of an unknown attempt is in {place}")]);
     };
-    let left_by = spec.feature_dir().join(format!("jobs/{}.{}", occupant.task, occupant.attempt));
+    let left_by = project::job_dir(&spec.feature_dir(), &occupant.task, occupant.attempt);
     trial::refuse_open(&left_by)?;
     trial::end_killed(&left_by);
     let wip_ref = WipRef::new(spec, &occupant.task, occupant.attempt, &occupant.base);

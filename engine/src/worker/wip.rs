@@ -7,6 +7,7 @@ use mahabharatha_core::ids::{Attempt, Oid, TaskId};
 use mahabharatha_sys::bounded;
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::git::{Git, Identity, RefChange, RepoPath};
+use mahabharatha_sys::project::wip_ref;
 
 use super::job_spec::JobSpec;
 use super::{files, ownership};
@@ -42,7 +43,7 @@ impl<'a> WipRef<'a> {
 
     /// Returns the name of the ref for the work.
     pub fn name(&self) -> String {
-        format!("refs/mahabharatha/{}/wip/{}/{}", self.spec.feature, self.task, self.attempt)
+        wip_ref(self.spec.feature.as_str(), self.task.as_str(), self.attempt.0)
     }
 
     fn message(&self, remark: &str) -> String {

@@ -218,7 +218,7 @@ fn discover(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
     files.apply()?.keep();
     outcome.next = machine::missing_programs(&survey, is_there);
     outcome.next.extend(is_bare_beginning.then(|| format!("there is no code yet; {BEGIN_ELSEWHERE}")));
-    outcome.next.extend(next_steps(project.is_some()));
+    outcome.next.push(next_step(project.is_some()));
     outcome.files = placed;
     outcome.written = true;
     outcome.survey = Some(survey);
@@ -313,14 +313,13 @@ fn is_there(program: &str) -> bool {
 
 const IGNORE: &str = ".mahabharatha/.gitignore";
 
-fn next_steps(is_repository: bool) -> Vec<String> {
+fn next_step(is_repository: bool) -> String {
     let commit = "git add -A && git commit";
-    let first = if is_repository {
+    if is_repository {
         format!("read {}, then commit the new files: {commit}", config::PATH)
     } else {
         format!("create a git repository, which a run needs: git init && {commit}")
-    };
-    vec![first]
+    }
 }
 
 fn refuse_agent(request: &Request, why: &str) -> Result<()> {

@@ -15,11 +15,12 @@ use mahabharatha_engine::confinement::Confinement;
 use mahabharatha_engine::host::jobs;
 use mahabharatha_engine::report::files::{self as report_files, Checkpoint};
 use mahabharatha_engine::report::plan::render_plan;
-use mahabharatha_engine::report::text::{amount, branch_name, cost_phrase, count, graph_size};
+use mahabharatha_engine::report::text::{amount, cost_phrase, count, graph_size};
 use mahabharatha_engine::report::{extended, human_duration};
 use mahabharatha_engine::session::{self, control};
 use mahabharatha_engine::specs;
 use mahabharatha_sys::error::{Error, Kind, Result};
+use mahabharatha_sys::git::short_branch;
 use mahabharatha_sys::proc;
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::journal::Journal;
@@ -285,7 +286,7 @@ impl<'a> Designing<'a> {
             Committing::Asked => {
                 let stubs = count(designed.design.stubs.len(), "stub");
                 let branch = project.head_branch()?;
-                let branch = branch_name(&branch);
+                let branch = short_branch(&branch);
                 if self.options.with_run {
                     self.confirm(&format!("Approve this, commit the design and {stubs} to {branch}, and run it?"))?
                 } else {
@@ -365,7 +366,7 @@ impl<'a> Designing<'a> {
                 "kept": collected.kept, "commit": commit.map(|commit| &commit.commit), "problems": designed.warnings,
                 "criteria": designed.criteria, "width": width, "plan": plan,
             });
-            self.ui.data(&serde_json::to_string_pretty(&extended(data, cost)).expect("it has string keys only"));
+            self.ui.pretty(&extended(data, cost));
             return;
         }
         let cost = cost_phrase(cost).map(|cost| format!(" ({cost})")).unwrap_or_default();
@@ -385,7 +386,7 @@ impl<'a> Designing<'a> {
         }
         match commit {
             Some(commit) => {
-                self.ui.note(&format!("Committed to {} ({}).", branch_name(&commit.branch), commit.commit.short()));
+                self.ui.note(&format!("Committed to {} ({}).", short_branch(&commit.branch), commit.commit.short()));
             }
             None if stubs.is_empty() => self.ui.note(&format!("Written to {}.", paths.specs().display())),
             None => self.ui.warn(&format!("a run begins when these stubs are committed: {}", stubs.join(", "))),

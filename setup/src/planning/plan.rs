@@ -226,7 +226,7 @@ impl Planning<'_> {
                     shown = self.show()?;
                 }
                 "d" | "draft" | "" => return Ok(()),
-                other => self.ui.warn(&format!("{other:?} is none of a, c and d")),
+                other => self.ui.warn(&format!("{other:?} is not an answer: type a, c or d")),
             }
         }
     }
@@ -297,7 +297,7 @@ impl Planning<'_> {
             self.ui.warn(&gap_line(gap));
         }
         if gaps.is_empty() {
-            self.ui.tell(Style::Good, "Nothing is missing in them.");
+            self.ui.tell(Style::Good, "The requirements are complete.");
         }
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn open_stream(
 ) -> io::Result<Result<BufReader<UnixStream>, Answer>> {
     let mut stream = send(socket, "POST", target, Some(body), "Connection: Upgrade\r\nUpgrade: tcp")?;
     let head = Head::read(&mut stream)?;
-    // As the engine answers, and as one does that does not know of upgrades.
+    // 101 from the engines; 200 with a stream from one that does not know upgrades.
     if head.status == 101 || (head.status == 200 && head.length.is_none() && !head.chunked) {
         // A program may be silent for as long as it likes.
         stream.get_ref().set_read_timeout(None)?;
@@ -135,7 +135,7 @@ fn line(reader: &mut impl BufRead) -> io::Result<String> {
     text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n')).map(str::to_owned).ok_or_else(malformed)
 }
 
-/// Adds so many bytes to `body`, which stays within the limit.
+/// Reads exactly `count` bytes into `body`; fails if `body` would exceed `MAX_BODY_BYTES`.
 fn read_exactly(reader: &mut impl BufRead, count: u64, body: &mut Vec<u8>) -> io::Result<()> {
     if count > MAX_BODY_BYTES.saturating_sub(body.len() as u64) {
         return Err(io::Error::other("the answer is too long"));

@@ -113,7 +113,7 @@ impl Engine {
         let host = match self.kind {
             EngineKind::Docker => match variable("DOCKER_HOST") {
                 Some(host) => host,
-                // Which context is in use is the client's to know.
+                // Only the client knows which context is in use.
                 None => self.call(&["context", "inspect", "--format", "{{.Endpoints.docker.Host}}"])?,
             },
             EngineKind::Podman => variable("CONTAINER_HOST").unwrap_or_else(|| {

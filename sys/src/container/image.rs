@@ -22,7 +22,7 @@ const BUILD_OUTPUT_BYTES: (usize, usize) = (0, 3000);
 /// Exit code of the engine's client if the engine did not start the container.
 const NOT_STARTED: i32 = 125;
 
-/// What is built under which name.
+/// What to build, and under which name.
 pub struct BuildCall<'a> {
     pub tag: &'a str,
     pub dockerfile: &'a Path,
@@ -72,7 +72,7 @@ impl Engine {
             cmd = cmd.args(["--target", target]);
         }
         if self.needs_classic_builder() {
-            // Which otherwise leaves the container of a failed step.
+            // The classic builder otherwise leaves the container of a failed step behind.
             cmd = cmd.env("DOCKER_BUILDKIT", "0").arg("--force-rm");
         }
         // Without a context nothing of the checkout is sent to the engine.
@@ -125,7 +125,7 @@ impl Container {
             .timeout(PROBE_TIMEOUT);
         let ended = engine.run(cmd)?;
         if !ended.success() {
-            // What hangs goes on when the client is killed.
+            // A program that hangs continues after its client is killed.
             self.remove()?;
         }
         let output = bounded_text(&ended.stdout, BUILD_OUTPUT_BYTES);

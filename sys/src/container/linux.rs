@@ -7,7 +7,7 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use crate::error::Result;
 
-/// Lets received descriptors not be inherited by programs.
+/// Keeps received descriptors from being inherited.
 pub const CLOSE_ON_EXEC: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 
 /// Tells whether this program can run programs in containers.
@@ -15,7 +15,7 @@ pub fn check_support() -> Result<()> {
     Ok(())
 }
 
-/// Has the kernel let no other process of this user trace this one or look into it.
+/// Forbids other processes of this user to trace this one or read its memory.
 pub fn refuse_tracing() -> io::Result<()> {
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }

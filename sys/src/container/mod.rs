@@ -145,8 +145,7 @@ impl Container {
         options
     }
 
-    /// Returns the variables that a program gets of these. PATH and SHELL are those of the image, and what leads to an engine
-    /// is of no use.
+    /// Returns the variables to pass on: not PATH and SHELL, which the image sets, and none that select an engine or libraries.
     pub fn variables(env: impl Iterator<Item = (OsString, OsString)>) -> Vec<(OsString, OsString)> {
         env.filter(|(key, _)| key == "HOME" || !(key == "SHELL" || Engine::is_own_variable(key))).collect()
     }

@@ -5,11 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use mahabharatha_core::ids::Oid;
 
-use super::trees::change;
+use super::trees::{SUBMODULE_MODE, change};
 use super::{Call, Change, Git, GitError, RepoPath, Result};
-
-/// File mode of a submodule, whose commit is in another repository.
-const SUBMODULE_MODE: u32 = 0o160000;
 
 /// Held while commits are stacked.
 static STACKING: Mutex<()> = Mutex::new(());
@@ -57,7 +54,7 @@ impl Git {
             let mut changes = Vec::new();
             while let Some(fields) = parts.next_if(|part| part.starts_with(b":")) {
                 let parsed = parts.next().and_then(|path| change(fields, path));
-                changes.push(parsed.ok_or_else(|| output.unexpected(&String::from_utf8_lossy(fields)))?);
+                changes.push(parsed.ok_or_else(|| output.unreadable(fields))?);
             }
             all.push(changes);
         }
@@ -105,7 +102,7 @@ impl Git {
         let mut changes = Vec::new();
         while let Some(fields) = parts.next() {
             let parsed = parts.next().and_then(|path| change(fields, path));
-            changes.push(parsed.ok_or_else(|| output.unexpected(&String::from_utf8_lossy(fields)))?);
+            changes.push(parsed.ok_or_else(|| output.unreadable(fields))?);
         }
         Ok(changes)
     }

@@ -9,8 +9,20 @@ use crate::proc::{Cmd, base_env};
 /// Time after which the remote counts as unreachable.
 const CLONE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Environment variables that the user's own git would use to reach the remote.
-const NETWORK_VARIABLES: [&str; 8] =
-    ["SSH_AUTH_SOCK", "http_proxy", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "ALL_PROXY", "SSL_CERT_FILE"];
+const FETCH_VARIABLES: [&str; 12] = [
+    "ALL_PROXY",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "SSH_AUTH_SOCK",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "all_proxy",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+];
 
 /// Checks out the newest commit of a repository, without its history, into a directory that does not exist yet. Asks
 /// for no password, runs no hook and creates no symbolic link.
@@ -29,7 +41,7 @@ pub fn shallow_clone(url: &str, into: &Path) -> Result<()> {
     let cmd = Cmd::new(executable()?)
         .args(&call.args)
         .envs(config::user_environment())
-        .envs(base_env(&NETWORK_VARIABLES.map(String::from)))
+        .envs(base_env(&FETCH_VARIABLES.map(String::from)))
         .timeout(CLONE_TIMEOUT);
     // Allow only protocols that fetch, and nothing that runs a program chosen by the remote.
     let safe_environment = [

@@ -5,7 +5,7 @@ use std::fs;
 
 use mahabharatha_core::ids::Oid;
 
-use super::{Call, Exit, Git, GitError, Output, RepoPath, Result};
+use super::{Call, Exit, Git, GitError, RepoPath, Result};
 
 /// Scratch directory for merging files, below the git directory.
 const SCRATCH: &str = "merge";
@@ -104,7 +104,7 @@ impl Git {
 
     fn unmerged(&self) -> Result<Vec<Stage>> {
         let output = self.call(Call::new(["ls-files", "--unmerged", "-z", "--full-name"]))?;
-        output.parts().map(|part| stage(part).ok_or_else(|| unreadable(&output, part))).collect()
+        output.parts().map(|part| stage(part).ok_or_else(|| output.unreadable(part))).collect()
     }
 
     fn merge_file(&self, stages: &[Stage], their_name: &str) -> Result<Resolved> {
@@ -153,10 +153,6 @@ fn stage(part: &[u8]) -> Option<Stage> {
     let mode = u32::from_str_radix(fields.next()?, 8).ok()?;
     let (oid, number) = (Oid::new(fields.next()?).ok()?, fields.next()?.parse().ok()?);
     Some(Stage { path: RepoPath::new(&part[tab + 1..]), mode, oid, number })
-}
-
-fn unreadable(output: &Output, part: &[u8]) -> GitError {
-    output.unexpected(&String::from_utf8_lossy(part))
 }
 
 #[cfg(test)]

@@ -21,6 +21,11 @@ pub(super) const REFTABLE: &str = "its refs are in the reftable format, not in f
 /// Where our refs are.
 const OUR_REFS: [&str; 2] = ["refs/mahabharatha", "refs/heads/mahabharatha"];
 
+/// Returns the short name of a branch.
+pub fn short_branch(full_ref: &str) -> &str {
+    full_ref.strip_prefix("refs/heads/").unwrap_or(full_ref)
+}
+
 /// One step of a transaction on refs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RefChange {

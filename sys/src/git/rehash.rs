@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use mahabharatha_core::ids::Oid;
 
-use super::trees::change;
+use super::trees::{SUBMODULE_MODE, change};
 use super::{Call, Git, GitError, Output, RepoPath, Result};
 use crate::bounded::{self, LARGE_FILE_BYTES};
 
@@ -19,7 +19,6 @@ use crate::bounded::{self, LARGE_FILE_BYTES};
 const SCRATCH: &str = "rehash";
 /// Object directory in the scratch directory that has no objects.
 const NO_OBJECTS: &str = "none";
-const SUBMODULE_MODE: u32 = 0o160000;
 const TREE_MODE: u32 = 0o040000;
 
 impl Git {
@@ -37,7 +36,7 @@ impl Git {
         let copies = self.copies(&scratch, &dirs, &all)?;
         let stored_twice = |name: &&Oid| copies.iter().filter(|(_, found)| found.contains(name)).count() > 1;
         for (dir, found) in &copies {
-            // Of an object that is stored once git has read the only copy already.
+            // Git has already read the only copy of an object that is stored once.
             let unsure: BTreeSet<&Oid> = found.iter().copied().filter(stored_twice).collect();
             if !unsure.is_empty() {
                 forged.extend(self.forged_in(&scratch, dir, &unsure)?);
@@ -98,13 +97,13 @@ impl Git {
         let git = Git { objects: Some(objects.to_owned()), ..self.clone() };
         let call = Call::new(["cat-file", "--batch-check=%(objectname)", "--buffer"]).input(lines(names));
         let output = git.call(call)?.text()?;
-        // For an object that is not there git adds a word to its name.
+        // For a missing object git prints its name and a word.
         let found: BTreeSet<&str> = output.lines().collect();
         Ok(names.iter().copied().filter(|name| found.contains(name.as_str())).collect())
     }
 
-    /// Returns the commits since `base`, everything that they add, and all that this was concluded from: the trees of
-    /// their parents that were compared. Those with a path have it.
+    /// Returns the commits since `base`, the objects that they add, and the parents' trees compared to find these, each
+    /// with its path if it has one.
     fn added_objects(&self, base: &Oid, tip: &Oid) -> Result<BTreeMap<Oid, Option<RepoPath>>> {
         let format = ["rev-list", "--boundary", "--no-commit-header", "--format=%m %H %T"];
         let listed = self.call(Call::new(format.into_iter().chain([tip.as_str(), &format!("^{base}")])))?;
@@ -129,7 +128,7 @@ impl Git {
     /// Writes the objects to a pack whose index has the names under which git found them in the object directory.
     fn pack_as_named(&self, scratch: &Scratch, objects: &Path, names: &BTreeSet<&Oid>) -> Result<PathBuf> {
         let git = Git { objects: Some(scratch.0.clone()), ..self.clone() };
-        // Objects are not copied as they are packed: for that git would believe further files of the pack.
+        // Without `--no-reuse-object` git would copy packed data and trust other files of the pack.
         let args = ["-c", "core.fsync=none", "-c", "pack.compression=0", "pack-objects", "--quiet", "--window=0"];
         let args = args.into_iter().chain(["--no-reuse-object"]).map(Path::new);
         let place = scratch.0.join("named");
@@ -161,7 +160,7 @@ fn compared(output: &Output) -> Result<Vec<(Oid, Option<RepoPath>)>> {
             continue;
         }
         let change = parts.next().and_then(|path| change(part, path));
-        let change = change.ok_or_else(|| output.unexpected(&String::from_utf8_lossy(part)))?;
+        let change = change.ok_or_else(|| output.unreadable(part))?;
         let new = change.new.filter(|_| change.new_mode != SUBMODULE_MODE);
         let old = change.old.filter(|_| change.old_mode == TREE_MODE);
         found.extend(new.into_iter().chain(old).map(|name| (name, Some(change.path.clone()))));

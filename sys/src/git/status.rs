@@ -51,7 +51,7 @@ impl Git {
                 Some(b'u') => unmerged(part).map(Ok),
                 Some(b'?') => Some(Ok(untracked(&part[2..]))),
                 Some(b'!') => Some(Ok(StatusEntry { path: RepoPath::new(trimmed(&part[2..])), found: Found::Ignored })),
-                _ => Some(Err(output.unexpected(&String::from_utf8_lossy(part)))),
+                _ => Some(Err(output.unreadable(part))),
             })
             .collect()
     }

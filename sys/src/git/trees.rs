@@ -2,7 +2,10 @@
 
 use mahabharatha_core::ids::Oid;
 
-use super::{Call, Git, GitError, Identity, Output, RepoPath, Result};
+use super::{Call, Git, Identity, RepoPath, Result};
+
+/// File mode of a submodule, whose commit is in another repository.
+pub const SUBMODULE_MODE: u32 = 0o160000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeEntry {
@@ -23,7 +26,7 @@ impl EntryType {
     fn of(mode: u32) -> Self {
         match mode & 0o170000 {
             0o120000 => EntryType::Symlink,
-            0o160000 => EntryType::Submodule,
+            SUBMODULE_MODE => EntryType::Submodule,
             _ => EntryType::File,
         }
     }
@@ -45,19 +48,18 @@ impl Git {
     /// Lists all files of a commit or tree.
     pub fn ls_tree(&self, tree: &Oid) -> Result<Vec<TreeEntry>> {
         let output = self.call(Call::new(["ls-tree", "-r", "-z", "--full-tree", tree.as_str()]))?;
-        output.parts().map(|part| tree_entry(part).ok_or_else(|| unreadable(&output, part))).collect()
+        output.parts().map(|part| tree_entry(part).ok_or_else(|| output.unreadable(part))).collect()
     }
 
     /// Returns the changes from `old` to `new`, file by file, without rename detection.
     pub fn diff_tree(&self, old: &Oid, new: &Oid) -> Result<Vec<Change>> {
-        let call = Call::new(["diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index"]);
-        let output =
-            self.call(Call { args: [call.args, vec![old.as_str().into(), new.as_str().into()]].concat(), ..call })?;
+        let args = ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", old.as_str(), new.as_str()];
+        let output = self.call(Call::new(args))?;
         let mut parts = output.parts();
         let mut changes = Vec::new();
         while let Some(fields) = parts.next() {
-            let path = parts.next().ok_or_else(|| unreadable(&output, fields))?;
-            changes.push(change(fields, path).ok_or_else(|| unreadable(&output, fields))?);
+            let path = parts.next().ok_or_else(|| output.unreadable(fields))?;
+            changes.push(change(fields, path).ok_or_else(|| output.unreadable(fields))?);
         }
         Ok(changes)
     }
@@ -112,10 +114,6 @@ pub(super) fn joined<'a>(paths: impl IntoIterator<Item = &'a RepoPath>) -> Vec<u
         input.push(0);
     }
     input
-}
-
-fn unreadable(output: &Output, part: &[u8]) -> GitError {
-    output.unexpected(&String::from_utf8_lossy(part))
 }
 
 /// `<mode> <type> <oid>\t<path>`

@@ -20,8 +20,8 @@ const ABANDONED: i32 = 128 + 9;
 pub struct Attended(Child);
 
 impl Attended {
-    /// Starts the program. From now on, our parent's end is that of the program, of everything in our session and of
-    /// this process, which must lead the session.
+    /// Starts the program. When our parent ends, the program, everything in our session and this process are ended.
+    /// This process must lead the session.
     pub fn start(program: &OsStr, args: &[OsString]) -> io::Result<Attended> {
         let parent = getppid();
         let mut command = Command::new(program);

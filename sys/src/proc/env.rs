@@ -78,6 +78,11 @@ pub fn find_program(name: impl AsRef<OsStr>) -> Option<PathBuf> {
         .find(|path| is_program(path))
 }
 
+/// Formats the version of a program.
+pub fn dotted(version: [u32; 3]) -> String {
+    version.map(|number| number.to_string()).join(".")
+}
+
 /// Keywords and builtins of the shell: no program is looked up for them.
 const SHELL_BUILTINS: [&str; 26] = [
     "alias", "break", "case", "cd", "command", "continue", "eval", "exec", "exit", "export", "for", "getopts", "hash",

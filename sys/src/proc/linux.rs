@@ -96,7 +96,7 @@ pub fn signal(id: &ProcessId, signal: Signal) {
                 let _ = pidfd_send_signal(handle, signal);
             }
         }
-        // A container's system call filter may say the latter.
+        // A container's system call filter may answer with PERM.
         Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) if id.alive() => {
             let _ = kill_process(pid, signal);
         }

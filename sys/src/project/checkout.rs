@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::path::Path;
 
 use mahabharatha_core::ids::{Feature, Oid};
 
@@ -16,14 +17,21 @@ const OPERATIONS: [(&str, &str, &str); 6] = [
     ("rebase-apply", "a rebase", "git rebase --continue` or `git rebase --abort"),
     ("CHERRY_PICK_HEAD", "a cherry-pick", "git cherry-pick --continue` or `git cherry-pick --abort"),
     ("REVERT_HEAD", "a revert", "git revert --continue` or `git revert --abort"),
-    ("BISECT_LOG", "a bisection", "git bisect reset"),
+    ("BISECT_LOG", BISECTION, "git bisect reset"),
 ];
+pub const BISECTION: &str = "a bisection";
+
+/// Returns the git operations in progress in a worktree, each with the commands that finish it. `git_dir` is the
+/// worktree's own.
+pub fn operations_in(git_dir: &Path) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let found = OPERATIONS.into_iter().filter(|(file, ..)| git_dir.join(file).exists());
+    found.map(|(_, what, finish)| (what, finish))
+}
 
 impl Project {
     /// Returns the git operations in progress, each with the commands that finish it.
     pub fn operations_in_progress(&self) -> Vec<(&'static str, &'static str)> {
-        let found = OPERATIONS.into_iter().filter(|(file, ..)| self.git_dir().join(file).exists());
-        found.map(|(_, what, finish)| (what, finish)).collect()
+        operations_in(self.git_dir()).collect()
     }
 
     pub fn head_commit(&self) -> Result<Oid> {

@@ -67,7 +67,7 @@ impl FeaturePaths {
     }
 
     pub fn job(&self, task: &TaskId, attempt: Attempt) -> PathBuf {
-        self.dir.join("jobs").join(format!("{task}.{attempt}"))
+        job_dir(&self.dir, task, attempt)
     }
 
     pub fn specs(&self) -> &Path {
@@ -153,7 +153,7 @@ impl FeaturePaths {
         self.logs().join("gates").join(format!("{at}-{name}.{run}.jsonl"))
     }
 
-    /// Shows which gate runs now.
+    /// Returns the file that names the gate that runs now.
     pub fn running_gate(&self) -> PathBuf {
         self.dir.join("slots").join("running.gate")
     }
@@ -181,8 +181,18 @@ impl FeaturePaths {
     }
 
     pub fn wip_ref(&self, task: &TaskId, attempt: Attempt) -> String {
-        format!("refs/mahabharatha/{}/wip/{task}/{attempt}", self.feature)
+        wip_ref(self.feature.as_str(), task.as_str(), attempt.0)
     }
+}
+
+/// Returns the job directory of an attempt. `feature_dir` is what `FeaturePaths::dir` returns.
+pub fn job_dir(feature_dir: &Path, task: &TaskId, attempt: Attempt) -> PathBuf {
+    feature_dir.join("jobs").join(format!("{task}.{attempt}"))
+}
+
+/// Returns the ref under which an attempt's work in progress is saved.
+pub fn wip_ref(feature: &str, task: &str, attempt: u32) -> String {
+    format!("refs/mahabharatha/{feature}/wip/{task}/{attempt}")
 }
 
 #[cfg(test)]

@@ -149,9 +149,9 @@ fn from_environment(variable: impl Fn(&'static str) -> Option<OsString>) -> Resu
     }
 }
 
-fn named(name: &str, source: &str, exit: Kind) -> Result<Feature> {
+fn named(name: &str, source: &str, kind: Kind) -> Result<Feature> {
     Feature::new(name).map_err(|bad| {
-        Error::new(exit, format!("{source}: {:?} is not a valid {}", bad.value, bad.what))
+        Error::new(kind, format!("{source}: {:?} is not a valid {}", bad.value, bad.what))
             .hint(format!("For a feature, {}.", bad.rule))
     })
 }

@@ -16,6 +16,7 @@ use crate::git::RepoPath;
 use crate::proc::expand_home;
 use crate::store::atomic::write_projected;
 use crate::store::locks::WorktreesLock;
+use crate::store::tree;
 
 /// File in a directory of worktrees outside of `.mahabharatha` that names the project.
 const MARK: &str = ".mahabharatha-project";
@@ -75,7 +76,7 @@ impl Project {
         // Another feature may be removing the directory.
         let _lock = WorktreesLock::wait(&self.shared_dir())?;
         if dir == self.home().join(DEFAULT) {
-            return remove(&record);
+            return tree::remove_file(&record);
         }
         let own = dir.join(paths.feature().as_str());
         fs::create_dir_all(&own).map_err(io("make", &own))?;
@@ -170,13 +171,6 @@ fn resolved(path: &Path) -> PathBuf {
         plain = plain.canonicalize().unwrap_or(plain);
     }
     plain
-}
-
-fn remove(file: &Path) -> Result<()> {
-    match fs::remove_file(file) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(io("remove", file)(error)),
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -103,8 +103,8 @@ pub fn can_reflink(from: &Path, listing: &Listing, into: &Path) -> bool {
     source.is_ok_and(|source| reflink::works(&source, into))
 }
 
-/// Copies what was listed of `from` to `to`, which must not exist. Fails if `from` has changed since or meanwhile. What is
-/// there of the copy after a failure is to be removed.
+/// Copies what was listed of `from` to `to`, which must not exist. Fails if `from` has changed since or meanwhile.
+/// After a failure the caller removes what was copied.
 pub fn copy(from: &Path, listing: &Listing, to: &Path, method: Method) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(to)?;
     for dir in &listing.dirs {

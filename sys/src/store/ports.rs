@@ -15,7 +15,7 @@ use crate::error::{Error, Kind, Result, io};
 #[derive(Debug)]
 pub struct PortLease {
     pub ports: Vec<u16>,
-    _locks: Vec<File>,
+    locks: Vec<File>,
 }
 
 /// Leases `per_worker` ports from the range for each worker.
@@ -29,7 +29,7 @@ pub fn lease(
     let mut candidates = range.clone();
     let mut leases = Vec::new();
     for _ in 0..workers {
-        let mut lease = PortLease { ports: Vec::new(), _locks: Vec::new() };
+        let mut lease = PortLease { ports: Vec::new(), locks: Vec::new() };
         while lease.ports.len() < usize::from(per_worker) {
             let Some(port) = candidates.next() else {
                 return Err(Error::new(
@@ -42,7 +42,7 @@ pub fn lease(
             };
             if let Some(lock) = take(dir, port)? {
                 lease.ports.push(port);
-                lease._locks.push(lock);
+                lease.locks.push(lock);
             }
         }
         leases.push(lease);

@@ -12,7 +12,7 @@ use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 
-use super::{Ui, locked};
+use super::{Ui, is_dumb, locked};
 
 /// Switches to the alternate screen, hides the cursor, and has pasted text marked.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?2004h";
@@ -59,8 +59,7 @@ impl Ui {
     /// Tells whether a person can use a screen: stdin and stdout are a terminal that can be drawn on, and neither `--json` nor
     /// `--quiet` asks for something else.
     pub fn can_open_screen(&self) -> bool {
-        let is_dumb = std::env::var_os("TERM").is_none_or(|terminal| terminal.is_empty() || terminal == "dumb");
-        !self.json() && !self.quiet() && !is_dumb && io::stdin().is_terminal() && self.has_screen()
+        !self.json() && !self.quiet() && !is_dumb() && io::stdin().is_terminal() && self.has_screen()
     }
 
     /// Tells whether stdout gets colors.

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
-use super::{deliver, locked};
+use super::{deliver, is_dumb, locked};
 
 /// Terminal modes before a question.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
@@ -17,8 +17,7 @@ impl EditMode {
     /// Returns none if the terminal cannot be told where to draw. Until dropped, the terminal also marks where pasted
     /// text begins and ends, so that its line breaks are not taken as answers to the next questions.
     pub fn enable() -> Option<EditMode> {
-        let is_dumb = std::env::var_os("TERM").is_none_or(|terminal| terminal.is_empty() || terminal == "dumb");
-        let before = if is_dumb { None } else { tcgetattr(io::stdin()).ok() }?;
+        let before = if is_dumb() { None } else { tcgetattr(io::stdin()).ok() }?;
         let mut modes = before.clone();
         modes.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
         tcsetattr(io::stdin(), OptionalActions::Now, &modes).ok()?;

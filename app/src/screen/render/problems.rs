@@ -2,7 +2,8 @@
 
 use mahabharatha_core::view::Blocker;
 use mahabharatha_engine::report::human_duration;
-use mahabharatha_engine::report::text::{branch_name, outcome};
+use mahabharatha_engine::report::text::outcome;
+use mahabharatha_sys::git::short_branch;
 use ratatui::text::Line;
 
 use super::Frame;
@@ -245,7 +246,7 @@ fn nothing(frame: &Frame<'_>) -> Vec<Line<'static>> {
     }
     let wide = frame.width >= 100;
     let passed = if wide { " and passed on the merged tree" } else { "" };
-    let row = row.plain(&format!(" Everything is merged onto {}{passed}.", branch_name(&view.landing_branch)));
+    let row = row.plain(&format!(" Everything is merged onto {}{passed}.", short_branch(&view.landing_branch)));
     let mut lines = vec![row.fit(frame.width)];
     let feature = &view.feature;
     let next = [("next  ", format!("git ship --pr -f {feature}")), ("review", format!("review {feature}"))];

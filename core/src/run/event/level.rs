@@ -38,6 +38,11 @@ pub struct GatePass {
 /// Name under which `worktrees.setup` is run and reported in staging, like a gate.
 pub const SETUP: &str = "worktrees.setup";
 
+/// Returns the name under which a task's verification is reported, like that of a gate.
+pub fn verification_name(task: &TaskId) -> String {
+    format!("verify {task}")
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateFailure {
     pub gate: String,
@@ -61,7 +66,7 @@ pub struct GateFailure {
 }
 
 impl GateFailure {
-    /// Returns what the gate printed, and how it ended, which stands below that in brackets.
+    /// Splits the output into what the gate printed and its last line in brackets, which says how it ended.
     pub fn output_and_end(&self) -> (&str, Option<&str>) {
         let output = self.output.trim_end();
         let (above, last) = output.rsplit_once('\n').unwrap_or(("", output));

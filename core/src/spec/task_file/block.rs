@@ -44,7 +44,7 @@ impl Block {
             } else if rest[1..].starts_with(|c: char| c.is_ascii_alphabetic()) {
                 let element = Element::read(text, at, &mut block.end)?;
                 if block.element(&element.name).is_some() {
-                    return Err(error(text, at, &format!("<{}> stands twice in one task", element.name)));
+                    return Err(error(text, at, &format!("<{}> occurs twice in one task", element.name)));
                 }
                 block.elements.push(element);
             } else {

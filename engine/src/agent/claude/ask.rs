@@ -7,7 +7,7 @@ use mahabharatha_sys::sandbox::Sandbox;
 use serde_json::Value;
 
 use super::super::Asked;
-use super::QUIET_ENV;
+use super::quiet_env;
 use super::wire::{Line, Outcome};
 
 const TOOLS: &str = "Read,Grep,Glob";
@@ -31,7 +31,7 @@ pub fn command_for(asked: &Asked<'_>, sandbox: &mut Sandbox) -> mahabharatha_sys
     if let Some(usd) = asked.max_usd {
         cmd = cmd.args(["--max-budget-usd", &usd.to_string()]);
     }
-    Ok(cmd.envs(QUIET_ENV.into_iter().map(|(key, value)| (key.into(), value.into())).collect()))
+    Ok(cmd.envs(quiet_env()))
 }
 
 /// Returns the client's answer, or why there is none, and the cost that the client reported.

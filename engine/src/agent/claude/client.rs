@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use mahabharatha_sys::proc::{self, Cmd};
+use mahabharatha_sys::proc::{self, Cmd, dotted};
 use serde::Deserialize;
 
 use super::super::{Found, Problem, find_program};
-use super::QUIET_ENV;
+use super::quiet_env;
 
 /// The oldest client that works; earlier ones have other options and permission rules.
 const OLDEST_SUPPORTED: [u32; 3] = [2, 1, 197];
@@ -35,10 +35,9 @@ pub fn check(root: &Path, cwd: &Path, command: &[String], env_pass: &[String]) -
         )
     })?;
     let run = |args: &[&str]| {
-        let quiet = QUIET_ENV.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
         let args: Vec<&str> = command.iter().skip(1).map(String::as_str).chain(args.iter().copied()).collect();
-        let ran =
-            Cmd::new(&path).args(args).cwd(cwd).envs(quiet).envs(proc::base_env(env_pass)).timeout(CALL_TIMEOUT).run();
+        let cmd = Cmd::new(&path).args(args).cwd(cwd).envs(quiet_env()).envs(proc::base_env(env_pass));
+        let ran = cmd.timeout(CALL_TIMEOUT).run();
         ran.map_err(|error| problem(error.to_string(), "Try to start the program by hand."))
     };
     let output = String::from_utf8_lossy(&run(&["--version"])?.stdout).trim().to_owned();
@@ -75,10 +74,6 @@ fn untested(program: &str, version: [u32; 3]) -> Option<Problem> {
     );
     let hint = "If agents fail for no visible reason, try the tested version or update mahabharatha.";
     (version > NEWEST_TESTED).then(|| problem(newer, hint))
-}
-
-fn dotted(version: [u32; 3]) -> String {
-    version.map(|number| number.to_string()).join(".")
 }
 
 fn problem(what: String, hint: &str) -> Problem {

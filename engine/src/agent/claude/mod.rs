@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mahabharatha_core::config::{AgentConfig, Isolation};
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::excerpt::last_words;
-use mahabharatha_core::prompt::bound_text;
+use mahabharatha_core::markdown::bound_text;
 use mahabharatha_core::spec::{Effort, TaskSpec};
 use serde_json::{Value, json};
 
@@ -57,6 +57,10 @@ const QUIET_ENV: [(&str, &str); 7] = [
     ("CLAUDE_CODE_ATTRIBUTION_HEADER", "0"),
     ("DISABLE_AUTOUPDATER", "1"),
 ];
+
+fn quiet_env() -> BTreeMap<OsString, OsString> {
+    QUIET_ENV.into_iter().map(|(key, value)| (key.into(), value.into())).collect()
+}
 
 /// An attempt that needs more turns is not making progress.
 const MAX_TURNS: &str = "100";
@@ -154,9 +158,8 @@ impl Agent for Claude {
         // The client splits the prefix at the last ` -`, so the path may contain any characters.
         let mut shell = shown.join(SHELL).into_os_string();
         shell.push(" -c");
-        let quiet = QUIET_ENV.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
         Ok(cmd
-            .envs(quiet)
+            .envs(quiet_env())
             .envs(session.env)
             .envs(environment(session.sandbox))
             .env("CLAUDE_CODE_SHELL_PREFIX", shell)

@@ -226,7 +226,7 @@ impl Conversation {
         }
     }
 
-    /// Sends a polite request to stop first, then an urgent one, then an cancel.
+    /// Sends a polite request to stop first, then an urgent one, and finally cancels the agent.
     fn ask_to_stop(&mut self, context: u64) {
         let used = self.tools_since_stop.map_or(0, |used| used.saturating_add(1));
         self.tools_since_stop = Some(used);

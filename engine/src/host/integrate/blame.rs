@@ -6,12 +6,12 @@ use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Oid, TaskId};
 use mahabharatha_core::run::event::{GateFailure, TaskCommit};
 use mahabharatha_sys::error::Result;
-use mahabharatha_sys::git::Merged;
+use mahabharatha_sys::git::{Merged, short_branch};
 
 use super::command::{Check, PREPARE, Ran};
 use super::named::owners_named;
 use super::prepare::{Prepared, Readied};
-use super::worktree::{StagingWorktree, short_name};
+use super::worktree::StagingWorktree;
 use super::{Integration, Outcome};
 use crate::provision::SETUP;
 
@@ -71,7 +71,7 @@ impl Integration {
         let trial = self.trial_of(failure);
         if let Some(tip) = &moved {
             // The gate may fail because of commits that the base branch has gained.
-            let branch = short_name(&self.base_branch);
+            let branch = short_branch(&self.base_branch);
             match self.try_tree(&worktree, &trial, &self.tree_of(tip)?)? {
                 Tried::Green => {}
                 Tried::Red => return blamed(None, format!("it fails on {branch} itself, at {}", tip.short())),
@@ -107,7 +107,7 @@ impl Integration {
         match self.merge_base_into(commit, tip)? {
             Merged::Clean(tree) => Ok(Ok(tree)),
             Merged::Conflict { .. } => {
-                Ok(Err(format!("a part of the level conflicts with {}", short_name(&self.base_branch))))
+                Ok(Err(format!("a part of the level conflicts with {}", short_branch(&self.base_branch))))
             }
         }
     }

@@ -4,10 +4,10 @@ use mahabharatha_core::config::MergeTarget;
 use mahabharatha_core::ids::{Level, Oid};
 use mahabharatha_core::run::event::{Candidate, Obstacle};
 use mahabharatha_sys::error::Result;
-use mahabharatha_sys::git::{Merged, RefChange, RepoPath};
+use mahabharatha_sys::git::{Merged, RefChange, RepoPath, short_branch};
 
 use super::gate::GateCall;
-use super::worktree::{StagingWorktree, short_name};
+use super::worktree::StagingWorktree;
 use super::{Integration, Note, missing};
 
 impl Integration {
@@ -58,7 +58,7 @@ impl Integration {
         let range = format!("{from}..{to}");
         let log = ["log", "--first-parent", "--max-count=20", "--format=%h %s (%an)", &range];
         let commits = String::from_utf8_lossy(&self.repository.run(log)?.bytes).lines().map(str::to_owned).collect();
-        (self.report)(Note::Gained { level, branch: short_name(branch).to_owned(), commits });
+        (self.report)(Note::Gained { level, branch: short_branch(branch).to_owned(), commits });
         Ok(())
     }
 
@@ -70,13 +70,13 @@ impl Integration {
         if !checkout.is_left_behind(was, now)? {
             return Ok(None);
         }
-        let (branch, worktree) = (short_name(&self.base_branch).to_owned(), checkout.place());
+        let (branch, worktree) = (short_branch(&self.base_branch).to_owned(), checkout.place());
         Ok(Some(Obstacle::CheckoutLeftBehind { branch, worktree, was: was.clone(), now: now.clone() }))
     }
 
     pub(super) fn merge_base_into(&self, commit: &Oid, base: &Oid) -> Result<Merged> {
         let common = self.repository.merge_base(commit, base)?.ok_or_else(|| missing(base))?;
-        Ok(self.objects.merge_trees(&common, commit, base, short_name(&self.base_branch))?)
+        Ok(self.objects.merge_trees(&common, commit, base, short_branch(&self.base_branch))?)
     }
 
     /// Returns the tip of the base branch, or an obstacle if it no longer contains the commit last seen there.

@@ -11,21 +11,13 @@ use mahabharatha_core::run::event::Obstacle;
 use mahabharatha_sys::bounded::{self, SMALL_FILE_BYTES};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Result, io};
-use mahabharatha_sys::git::{Change, Git, GitError, IndexInput, RepoPath};
+use mahabharatha_sys::git::{Change, Git, GitError, IndexInput, RepoPath, short_branch};
 use mahabharatha_sys::proc::Exit;
+use mahabharatha_sys::project::{BISECTION, operations_in};
 
 use super::Integration;
 use super::index_lock::{IndexLock, copy_index};
-use super::worktree::{admin_dir, short_name};
-
-/// Files in a worktree's git directory that show an unfinished git operation, and the name of that operation.
-const OPERATIONS: [(&str, &str); 5] = [
-    ("MERGE_HEAD", "a merge"),
-    ("CHERRY_PICK_HEAD", "a cherry-pick"),
-    ("REVERT_HEAD", "a revert"),
-    ("rebase-merge", "a rebase"),
-    ("rebase-apply", "a rebase"),
-];
+use super::worktree::admin_dir;
 
 /// Why files of the user keep the checkout from advancing.
 const NOT_COMMITTED: &str = "these files are changed, staged or not tracked: commit, stash or move them";
@@ -58,11 +50,12 @@ impl Integration {
             if worktree.branch.as_deref() != Some(&self.base_branch) {
                 continue;
             }
-            if let Some((_, what)) = OPERATIONS.iter().find(|(name, _)| admin.join(name).exists()) {
+            // A bisection only looks at commits.
+            if let Some((what, _)) = operations_in(&admin).find(|(what, _)| *what != BISECTION) {
                 return Ok(Err(in_the_way(&path, Vec::new(), self.under_way(what))));
             }
             if let Some(other) = &found {
-                let branch = short_name(&self.base_branch);
+                let branch = short_branch(&self.base_branch);
                 let why = format!("{branch} is checked out in {} as well", other.path.display());
                 return Ok(Err(in_the_way(&path, Vec::new(), why)));
             }
@@ -76,7 +69,7 @@ impl Integration {
     }
 
     fn under_way(&self, what: &str) -> String {
-        format!("{what} of {} is under way there: finish it or abort it", short_name(&self.base_branch))
+        format!("{what} of {} is under way there: finish it or abort it", short_branch(&self.base_branch))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mahabharatha_core::config::{Gate, Isolation};
 use mahabharatha_core::ids::{Oid, TaskId};
-use mahabharatha_core::run::event::{GateFailure, GatePass};
+use mahabharatha_core::run::event::{GateFailure, GatePass, verification_name};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Result};
 use mahabharatha_sys::proc::{Cmd, end_orphans};
@@ -19,6 +19,7 @@ use super::{Integration, Verification};
 use crate::confinement;
 use crate::provision::{SETUP, SETUP_TIMEOUT};
 use crate::report::running_gate::BASE;
+use crate::worker::WORKTREE_VARIABLE;
 
 /// Bytes of output kept for prompts, from its start and from its end.
 pub(super) const OUTPUT_BYTES: (usize, usize) = (4 << 10, 12 << 10);
@@ -110,11 +111,6 @@ impl From<&Verification> for Check {
     }
 }
 
-/// Returns the name under which a task's verification is reported, like that of a gate.
-pub fn verification_name(task: &TaskId) -> String {
-    format!("verify {task}")
-}
-
 impl Integration {
     /// Runs the command in the worktree as it is now. No process of the command survives this call. `at` names the log.
     pub(super) fn run(&self, worktree: &StagingWorktree, at: &impl Display, check: &Check) -> Result<Ran> {
@@ -134,7 +130,7 @@ impl Integration {
         }
         let sandbox = worktree.sandbox(!check.is_preparation())?;
         let mut cmd = Cmd::shell(&check.command).envs(self.env.clone());
-        cmd = cmd.env("MAHABHARATHA_WORKTREE", sandbox.workdir());
+        cmd = cmd.env(WORKTREE_VARIABLE, sandbox.workdir());
         if let Some(task) = &check.task {
             cmd = cmd.env("MAHABHARATHA_TASK_ID", task.as_str());
         }
@@ -179,7 +175,7 @@ impl Integration {
             None => places.missing_ignored_file(&output).unwrap_or_default(),
             denial => denial,
         };
-        // A base is green in its checkout most of the time, so that the path is to be suspected.
+        // Gates usually pass on the base in the user's checkout, so the worktree's path is a plausible cause.
         let likely_cause = cause.or_else(|| places.unusual_path(&output).filter(|_| at.to_string() == BASE));
         if ended.timed_out {
             output += &format!("\n[ended after {} s, which is its time limit]", check.timeout.as_secs_f64());

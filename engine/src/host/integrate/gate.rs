@@ -3,11 +3,12 @@
 use mahabharatha_core::ids::{Level, Oid};
 use mahabharatha_core::run::event::{Candidate, GateFailure, GatePass, Obstacle};
 use mahabharatha_sys::error::Result;
+use mahabharatha_sys::git::short_branch;
 use mahabharatha_sys::store::locks::IntegrationLock;
 
 use super::command::{Check, Failed, Ran};
 use super::prepare::{Prepared, Readied};
-use super::worktree::{LockFiles, StagingWorktree, short_name};
+use super::worktree::{LockFiles, StagingWorktree};
 use super::{Integration, Note, Outcome, Verification};
 use crate::report::running_gate::BASE;
 
@@ -145,7 +146,7 @@ impl Integration {
         }
         match self.verify_on_one_checkout(&worktree, call, &candidate.tree, verifications, &mut passed)? {
             Shared::Failed(check, failed) => return self.failed(call, &candidate, &check, failed, passed),
-            // What the failed one left could let it pass when it is repeated.
+            // What the failed verification left behind could make a repetition pass.
             Shared::Unclear if call.clean => return self.start_over(&worktree, call, candidate, &checks),
             Shared::Unclear | Shared::Ended => {}
         }
@@ -274,7 +275,7 @@ impl Integration {
         let mut merged = staging.clone();
         if base != call.base && !self.repository.is_ancestor(base, staging)? {
             let message =
-                format!("Merge {} into level {level}\n\n{}", short_name(&self.base_branch), self.trailers(level));
+                format!("Merge {} into level {level}\n\n{}", short_branch(&self.base_branch), self.trailers(level));
             merged = self.objects.commit_tree(tree, &[staging.clone(), base.clone()], &message, &self.identity)?;
             self.repository.update_ref(&self.paths.staging_branch(), &merged, Some(staging))?;
         }

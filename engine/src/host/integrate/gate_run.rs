@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::Integration;
 use super::command::Check;
+use crate::report::logs::GateEnd;
 use crate::report::running_gate::{OUTPUT, RunningGate};
 use crate::worker::{Log, Severity};
 
@@ -49,15 +50,16 @@ impl<'a> GateRun<'a> {
 
     pub fn ended(self, ended: &Ended) {
         let after = format!("after {:.1} s", ended.duration.as_secs_f64());
-        if ended.cancelled {
-            self.log.write(Severity::Warn, "gate_ended", &format!("canceled {after}"));
+        let (level, status, message) = if ended.cancelled {
+            (Severity::Warn, GateEnd::Cancelled, format!("cancelled {after}"))
         } else if ended.timed_out {
-            self.log.write(Severity::Warn, "gate_ended", &format!("failed: its time limit was reached {after}"));
+            (Severity::Warn, GateEnd::Failed, format!("failed: its time limit was reached {after}"))
         } else if ended.success() {
-            self.log.info("gate_ended", &format!("passed {after}"));
+            (Severity::Info, GateEnd::Passed, format!("passed {after}"))
         } else {
-            self.log.write(Severity::Warn, "gate_ended", &format!("failed with {} {after}", ended.status));
-        }
+            (Severity::Warn, GateEnd::Failed, format!("failed with {} {after}", ended.status))
+        };
+        self.log.write_with(level, "gate_ended", &message, [("status", json!(status))]);
     }
 }
 

@@ -13,6 +13,7 @@ use mahabharatha_sys::bounded::{self, INDEX_BYTES};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Result, io};
 use mahabharatha_sys::store::atomic::TEMPORARY;
+use mahabharatha_sys::store::tree::remove_file;
 
 /// How long to wait for another git command to release the index.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
@@ -44,7 +45,7 @@ impl IndexLock {
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(io("make", &lock)(error)),
                 Err(_) if is_signed(&lock) => {
                     was_left_behind = true;
-                    remove(&lock)?;
+                    remove_file(&lock)?;
                 }
                 Err(_) if Instant::now() > until => return Ok(Err(lock)),
                 Err(_) => thread::sleep(Duration::from_millis(20)),
@@ -55,13 +56,13 @@ impl IndexLock {
     /// Removes the lock that a killed process left. The caller holds the integration lock.
     pub fn clear(index: &Path) -> Result<()> {
         let lock = lock_of(index);
-        if is_signed(&lock) { remove(&lock) } else { Ok(()) }
+        if is_signed(&lock) { remove_file(&lock) } else { Ok(()) }
     }
 
     /// Copies the index.
     pub fn copy(&self) -> Result<()> {
-        remove(&lock_of(&self.copy))?;
-        remove(&self.copy)?;
+        remove_file(&lock_of(&self.copy))?;
+        remove_file(&self.copy)?;
         match copy_index(&self.index, &self.copy) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             copied => copied.map_err(io("copy", &self.index))?,
@@ -116,11 +117,4 @@ fn lock_of(index: &Path) -> PathBuf {
     let mut name = index.as_os_str().to_owned();
     name.push(".lock");
     name.into()
-}
-
-fn remove(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(io("remove", path)(error)),
-        _ => Ok(()),
-    }
 }

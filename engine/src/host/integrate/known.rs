@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use mahabharatha_sys::bounded::{self, INDEX_BYTES};
 use mahabharatha_sys::error::{Result, io};
 use mahabharatha_sys::store::atomic::write_projected;
+use mahabharatha_sys::store::tree::remove_file;
 
 /// The index as of the last `set_to`, if any. Shared by all users of the staging worktree in one process.
 #[derive(Clone, Default)]
@@ -30,10 +31,7 @@ impl KnownFiles {
                 let file = File::options().write(true).open(path).map_err(io("write", path))?;
                 file.set_modified(*written).map_err(io("write", path))
             }
-            None => match fs::remove_file(path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io("remove", path)(error)),
-                _ => Ok(()),
-            },
+            None => remove_file(path),
         }
     }
 

@@ -33,6 +33,7 @@ use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Level, Oid, TaskId};
 use mahabharatha_core::run::event::GateFailure;
 use mahabharatha_core::secrets::{Allowed, Redactor};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::{Git, Identity, Pinned};
 use mahabharatha_sys::project::{FeaturePaths, Project};
 use mahabharatha_sys::store::tree;
@@ -43,7 +44,6 @@ use crate::provision::warm::Warm;
 
 pub use blame::Blame;
 pub use cancel::Cancel;
-pub use command::verification_name;
 pub use gate::{GateCall, Gated};
 pub use known::KnownFiles;
 pub(super) use stage::objection;
@@ -102,7 +102,7 @@ pub struct Verification {
 #[derive(Debug, PartialEq)]
 pub enum Outcome<T> {
     Done(T),
-    /// Canceled through `Cancel`.
+    /// Cancelled through `Cancel`.
     Cancelled,
 }
 
@@ -138,13 +138,13 @@ impl Integration {
     }
 
     /// Returns whether the repository no longer has all objects of the commit.
-    fn is_lost(&self, commit: &Oid) -> mahabharatha_sys::error::Result<bool> {
+    fn is_lost(&self, commit: &Oid) -> Result<bool> {
         Ok(!self.objects.lost(std::slice::from_ref(commit))?.is_empty())
     }
 
     /// Removes the index of staging, and creates our git directory again if it is not as it was: a command of the project
     /// may have written to both.
-    fn renew_git_dir(&self) -> mahabharatha_sys::error::Result<()> {
+    fn renew_git_dir(&self) -> Result<()> {
         tree::remove(&self.staging_index())?;
         Ok(Git::objects(self.objects.git_dir(), self.project.common_dir(), &self.pinned).map(drop)?)
     }
@@ -153,16 +153,13 @@ impl Integration {
         self.objects.git_dir().join("staging.index")
     }
 
-    fn tree_of(&self, commit: &Oid) -> mahabharatha_sys::error::Result<Oid> {
+    fn tree_of(&self, commit: &Oid) -> Result<Oid> {
         let tree = self.objects.rev_parse(&format!("{commit}^{{tree}}"))?;
         tree.ok_or_else(|| missing(commit))
     }
 }
 
-fn missing(commit: &Oid) -> mahabharatha_sys::error::Error {
-    mahabharatha_sys::error::Error::new(
-        mahabharatha_sys::error::Kind::Failed,
-        format!("the repository has no commit {commit}"),
-    )
-    .hint("Was it cleaned out by hand? `mahabharatha retry` makes a new commit for a task.")
+fn missing(commit: &Oid) -> Error {
+    Error::new(Kind::Failed, format!("the repository has no commit {commit}"))
+        .hint("Was it cleaned out by hand? `mahabharatha retry` makes a new commit for a task.")
 }

@@ -10,12 +10,9 @@ use mahabharatha_core::ids::{Level, Oid, TaskId};
 use mahabharatha_core::run::event::{Obstacle, TaskCommit};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result};
-use mahabharatha_sys::git::{Change, CommitText, NewCommit, RefChange, RepoPath};
+use mahabharatha_sys::git::{Change, CommitText, NewCommit, RefChange, RepoPath, SUBMODULE_MODE};
 
 use super::{Integration, Note};
-
-/// File mode of a submodule in git trees.
-const SUBMODULE_MODE: u32 = 0o160000;
 
 /// A task's commit with its message and changes.
 struct Work<'a> {

@@ -12,7 +12,7 @@ use mahabharatha_core::ids::Oid;
 use mahabharatha_sys::bounded::{self, INDEX_BYTES, SMALL_FILE_BYTES};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result, io};
-use mahabharatha_sys::git::{EntryType, Found, Git, IndexInput, RefChange, RepoPath, Stage, StatusEntry};
+use mahabharatha_sys::git::{EntryType, Found, Git, IndexInput, RefChange, RepoPath, Stage, StatusEntry, short_branch};
 use mahabharatha_sys::sandbox::{Contents, Sandbox};
 use mahabharatha_sys::store::atomic::write_projected;
 use mahabharatha_sys::store::locks::WorktreesLock;
@@ -251,7 +251,7 @@ impl<'a> StagingWorktree<'a> {
         Ok(StagingSandbox { sandbox, is_check, new })
     }
 
-    /// Keeps a sandbox for the next command if the last one left nothing in it. To create one takes as long as many a
+    /// Keeps a sandbox for the next command if the last one left nothing in it. Creating one can take longer than a
     /// verification.
     pub fn keep(&self, sandbox: StagingSandbox) {
         if sandbox.new.is_some() && sandbox.contents() == sandbox.new {
@@ -332,8 +332,8 @@ impl<'a> StagingWorktree<'a> {
         self.set_to(tree)?;
         self.git.mark_conflict(stages)?;
         self.publish_state(&bounded::read(&self.index, INDEX_BYTES).map_err(io("read", &self.index))?)?;
-        let branch = short_name(&self.integration.base_branch);
-        let message = format!("Merge {branch} into {}\n", short_name(&self.integration.paths.staging_branch()));
+        let branch = short_branch(&self.integration.base_branch);
+        let message = format!("Merge {branch} into {}\n", short_branch(&self.integration.paths.staging_branch()));
         self.write("ORIG_HEAD", &format!("{staging}\n"))?;
         self.write("MERGE_MSG", &message)?;
         self.write("MERGE_MODE", "")?;
@@ -434,7 +434,7 @@ impl Integration {
         }
         crash::point(|| "add staging before");
         let args = ["worktree", "add", "--quiet", "--no-checkout", "--force"].map(Path::new);
-        self.repository.run(args.into_iter().chain([path, Path::new(short_name(&branch))]))?;
+        self.repository.run(args.into_iter().chain([path, Path::new(short_branch(&branch))]))?;
         if let Some(admin) = admin_dir(self.project.common_dir(), path) {
             // Git copies the patterns of a sparse checkout; gates see every file.
             let _ = fs::remove_file(admin.join("info/sparse-checkout"));
@@ -448,9 +448,4 @@ impl Integration {
 /// own `.git` file.
 pub(super) fn admin_dir(common_dir: &Path, worktree: &Path) -> Option<PathBuf> {
     Git::repository(common_dir).worktree_git_dir(worktree).filter(|_| worktree.join(".git").is_file())
-}
-
-/// Returns the branch name without `refs/heads/`.
-pub(super) fn short_name(branch: &str) -> &str {
-    branch.strip_prefix("refs/heads/").unwrap_or(branch)
 }

@@ -234,7 +234,7 @@ impl Failed<'_> {
             "{id} could not be carried out: something is wrong with the disk or the repository, not with the task."
         );
         let next = format!("`mahabharatha doctor` checks what an attempt needs; then `{}`.", self.again());
-        Hypothesis::new("setup_failed", cause, "mahabharatha doctor").shown_by(lines(feedback)).next(next)
+        Hypothesis::new("not_carried_out", cause, "mahabharatha doctor").shown_by(lines(feedback)).next(next)
     }
 
     fn died(&self, report: &JobReport) -> Hypothesis {

@@ -84,7 +84,7 @@ fn watcher(path: &str) -> Option<&'static str> {
     })
 }
 
-pub fn is_container_file(path: &str) -> bool {
+fn is_container_file(path: &str) -> bool {
     let name = file_name(path);
     let lower = name.to_ascii_lowercase();
     matches!(name, "Dockerfile" | "Containerfile" | ".dockerignore")

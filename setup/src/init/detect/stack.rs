@@ -111,6 +111,7 @@ const FRAMEWORKS: &[(&str, &str)] = &[
     ("github.com/gofiber/fiber/v2", "Fiber"),
     ("github.com/gorilla/mux", "gorilla/mux"),
     ("github.com/labstack/echo/v4", "Echo"),
+    ("github.com/labstack/echo/v5", "Echo"),
     ("github.com/spf13/cobra", "Cobra"),
     ("google.golang.org/grpc", "gRPC"),
     ("hono", "Hono"),
@@ -235,5 +236,15 @@ mod tests {
     #[test]
     fn the_framework_list_is_sorted() {
         assert!(FRAMEWORKS.is_sorted_by_key(|(package, _)| package));
+    }
+
+    #[test]
+    fn each_major_version_of_a_go_framework_is_known() {
+        for version in [4, 5] {
+            let text = format!("module x\n\nrequire github.com/labstack/echo/v{version} v{version}.1.0\n");
+            let manifest = Manifest { path: "go.mod".to_owned(), dir: String::new(), content: Content::Go(text) };
+            let found: Vec<&str> = frameworks(&[manifest]).iter().map(|framework| framework.name).collect();
+            assert_eq!(found, ["Echo"], "v{version}");
+        }
     }
 }
