@@ -13,6 +13,7 @@ pub mod http;
 pub mod interrupt;
 pub mod proc;
 pub mod project;
+mod raw;
 pub mod sandbox;
 pub mod signals;
 pub mod store;

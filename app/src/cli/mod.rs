@@ -61,6 +61,7 @@ use clap::builder::RangedI64ValueParser;
 use clap::{Args, Parser, Subcommand};
 use mahabharatha_core::config::WORKERS;
 use mahabharatha_sys::error::{Error, Kind, Result};
+use mahabharatha_sys::proc;
 use mahabharatha_sys::ui::{Color, Flags, Style, Ui};
 
 use exit::ExitCode;
@@ -220,6 +221,7 @@ pub fn main() -> std::process::ExitCode {
     if let Some(code) = confine::run_if_called().or_else(complete::run_if_called) {
         return code;
     }
+    proc::limit_memory_pools();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

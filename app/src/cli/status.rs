@@ -99,7 +99,7 @@ fn look(place: &Place, ui: &Ui, watched: bool) -> Result<Look> {
     let Some(mut feed) = Feed::find(place)? else {
         return Ok(Look { text: not_run_yet(place, ui)?, driven: false });
     };
-    let mut data = feed.read()?;
+    let mut data = if ui.json() { feed.read()? } else { feed.read_without_gates()? };
     let driven = data.driven;
     if ui.json() {
         let containers = ui.verbose().then(|| containers(place, &latest_jobs(place, &data.view), watched));

@@ -70,8 +70,11 @@ impl GateRuns {
 
 /// Reads a run from its log, which may have been rotated since it began: `first_part` is where it begins.
 fn read_run(first_part: &Path, log: &Path, is_running: bool) -> Option<GateRunView> {
-    let first = first_records(first_part, PART_BYTES).into_iter().next().filter(|record| is(record, "gate_started"))?;
-    let ended = last_records(log, PART_BYTES).into_iter().rfind(|record| is(record, "gate_ended"));
+    let mut start = first_records(first_part, PART_BYTES);
+    // A short log is read once.
+    let ended = start.pop_if(|record| is(record, "gate_ended"));
+    let ended = ended.or_else(|| last_records(log, PART_BYTES).into_iter().rfind(|record| is(record, "gate_ended")));
+    let first = start.into_iter().next().filter(|record| is(record, "gate_started"))?;
     let status = match ended.as_ref().and_then(|record| record.status) {
         None if is_running => "running",
         None => "unknown",

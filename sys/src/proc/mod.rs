@@ -31,6 +31,7 @@ use std::time::Duration;
 
 use watchdog::Watchdog;
 
+pub use crate::raw::limit_memory_pools;
 pub use attended::Attended;
 pub use env::{
     NETWORK_VARIABLES, base_env, dotted, expand_home, find_program, home, is_program, is_set, leading_program, shell,

@@ -8,9 +8,10 @@ use std::path::Path;
 
 use mahabharatha_core::config::Isolation;
 
-use super::{FAILURE, Layout, container, raw, sandbox_exec, system};
+use super::{FAILURE, Layout, container, sandbox_exec, system};
 use crate::bounded::{self, LARGE_FILE_BYTES};
 use crate::proc::exec;
+use crate::raw;
 
 /// Runs the program confined as the layout file says and returns its exit code; 128 and the number of the signal that
 /// killed it. If the sandbox cannot be set up, reports why in a file beside the layout.

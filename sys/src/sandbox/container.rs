@@ -7,12 +7,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use super::{Access, FAILURE, GIT_LINK, LAYOUT, Layout, PRIVATE, Sandbox, Workplace, private_dirs::make_private, raw};
+use super::{Access, FAILURE, GIT_LINK, LAYOUT, Layout, PRIVATE, Sandbox, Workplace, private_dirs::make_private};
 use crate::bounded::{self, SMALL_FILE_BYTES};
 use crate::container::{Bind, Container, Parking, Program, Session};
 use crate::crash;
 use crate::error::{self, Error, Result};
 use crate::proc::MARKER;
+use crate::raw;
 use crate::signals;
 use crate::store::tree;
 

@@ -14,9 +14,9 @@ use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::process::{Signal, getgid, getuid};
 use rustix::thread::{CapabilitySet, UnshareFlags};
 
-pub use super::raw::leave_session_keyring;
 use super::{Access, Layout, MERGED, UPPER, WORK, places};
 use crate::proc::{Supervised, exec};
+pub use crate::raw::leave_session_keyring;
 use crate::signals;
 use crate::store::tree;
 

@@ -11,7 +11,6 @@ mod denial;
 mod places;
 mod private_dirs;
 mod probe;
-mod raw;
 mod sandbox_exec;
 #[cfg_attr(target_os = "linux", path = "linux.rs")]
 #[cfg_attr(target_os = "macos", path = "macos.rs")]
