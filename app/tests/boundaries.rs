@@ -58,7 +58,7 @@ const MODULES: [(&str, Rules); 5] = [
             ("store", &["bounded", "error"]),
             ("container", &["error", "proc"]),
             ("git", &["bounded", "error", "interrupt", "proc", "store"]),
-            ("sandbox", &["bounded", "container", "error", "git", "proc", "raw", "signals", "store"]),
+            ("sandbox", &["bounded", "container", "error", "proc", "raw", "signals", "store"]),
             ("github", &["error", "interrupt", "proc"]),
             ("project", &["bounded", "error", "git", "proc", "store"]),
         ],

@@ -39,7 +39,7 @@ pub use error::{Cause, GitError, Result};
 pub use merge::{IndexInput, Merged, Stage};
 pub use patch::FilePatch;
 pub use path::RepoPath;
-pub use private_copy::{PRIVATE_COPY_DIRS, PRIVATE_COPY_FILES, PrivateCopy};
+pub use private_copy::PrivateCopy;
 pub use push::{Pushed, Remote, running_transport, shown_url};
 pub use refs::{Logged, RefChange, Worktree, short_branch};
 pub use status::{Found, StatusEntry};

@@ -17,15 +17,9 @@ use crate::bounded::{self, LARGE_FILE_BYTES, SMALL_FILE_BYTES};
 /// Maximum number of object directories that are followed through alternates.
 const MAX_ALTERNATES: usize = 20;
 
-/// Directories of a private copy.
-pub const PRIVATE_COPY_DIRS: [&str; 6] = ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info", "hooks"];
-/// Files of every private copy.
-pub const PRIVATE_COPY_FILES: [&str; 6] =
-    ["HEAD", "config", "index", "info/exclude", "objects/info/alternates", "packed-refs"];
-
 /// What a private copy is made of.
 pub struct PrivateCopy<'a> {
-    /// Where it is created; what files there are must be empty.
+    /// Where it is created; it must not exist.
     pub dir: &'a Path,
     /// The worktree, as programs inside see it.
     pub worktree: &'a Path,
@@ -68,7 +62,7 @@ impl Git {
         let exclude = bounded::read(&self.git_dir.join("info/exclude"), LARGE_FILE_BYTES).unwrap_or_default();
         let exclude = [exclude.as_slice(), b"\n/.gsd/\n"].concat();
         let write = || -> io::Result<()> {
-            for dir in PRIVATE_COPY_DIRS {
+            for dir in ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info", "hooks"] {
                 fs::create_dir_all(copy.dir.join(dir))?;
             }
             let objects: String = copy.objects.iter().map(|dir| format!("{}\n", dir.display())).collect();

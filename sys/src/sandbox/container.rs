@@ -52,8 +52,7 @@ impl Sandbox {
         let layout =
             Layout { container: Some(container), ..Layout::new(super::Isolation::Container, place.appears_at) };
         let home = Path::new(PRIVATE).join("home");
-        let (variables, lent, lasting) = (Vec::new(), Vec::new(), Vec::new());
-        let mut sandbox = Sandbox { dir: dir.to_owned(), home, layout, variables, lent, lasting };
+        let mut sandbox = Sandbox { dir: dir.to_owned(), home, layout, variables: Vec::new(), lent: Vec::new() };
         for (part, to) in WRITABLE {
             make_private(&dir.join(part))?;
             sandbox.mount(&dir.join(part), Path::new(&to.replace("{}", PRIVATE)), Access::Write);

@@ -39,10 +39,8 @@ pub use probe::{available, choose};
 
 /// Directory inside a bubblewrap sandbox or a container for files of ours.
 const PRIVATE: &str = "/run/mahabharatha";
-/// Private directory for git, the file that leads to it from the worktree, and git's settings.
-const GIT: &str = "git";
+/// File that appears as the worktree's `.git`.
 const GIT_LINK: &str = "dotgit";
-const GIT_SETTINGS: &str = "home/.gitconfig";
 /// Directory with those of the package caches' overlays.
 const CACHES: &str = "caches";
 /// Directories of an overlay: where it is mounted, what was changed, and what the kernel needs.
@@ -105,8 +103,6 @@ pub struct Sandbox {
     variables: Vec<(&'static str, PathBuf)>,
     /// Files of the user that the program has copies of: theirs, and the copy.
     lent: Vec<container::Lent>,
-    /// Directories below `dir` that stay for the next sandbox in this place; none in a container.
-    lasting: Vec<PathBuf>,
 }
 
 /// The directory in which a confined program works.
@@ -119,15 +115,13 @@ pub struct Workplace<'a> {
 }
 
 impl Sandbox {
-    /// Creates a sandbox whose private files are in `dir`, which is emptied first. It is left behind with nothing but empty
-    /// directories.
+    /// Creates a sandbox whose private files are in `dir`, which is emptied first.
     pub fn create(dir: &Path, isolation: Isolation, place: Workplace<'_>) -> Result<Sandbox> {
         let workdir = if isolation == Isolation::Bwrap { place.appears_at } else { place.worktree };
         let layout = Layout::new(isolation, workdir);
         let home = proc::home().unwrap_or_else(|| "/nonexistent".into());
         let home = home.canonicalize().unwrap_or(home);
-        let (variables, lent, lasting) = (Vec::new(), Vec::new(), Vec::new());
-        let mut sandbox = Sandbox { dir: dir.to_owned(), home, layout, variables, lent, lasting };
+        let mut sandbox = Sandbox { dir: dir.to_owned(), home, layout, variables: Vec::new(), lent: Vec::new() };
         if isolation == Isolation::Off {
             return Ok(sandbox);
         }
@@ -148,7 +142,7 @@ impl Sandbox {
         }
         let access = if place.writable { Access::Write } else { Access::Read };
         sandbox.mount(place.worktree, workdir, access);
-        sandbox.renew()?;
+        sandbox.create_dirs()?;
         for path in toolchains.iter().chain(&caches) {
             sandbox.link_below_home(path)?;
         }
@@ -404,7 +398,7 @@ impl Sandbox {
     }
 }
 
-/// Removes everything that the program left in the private directories.
+/// Removes the private directories, with everything that the program left in them.
 impl Drop for Sandbox {
     fn drop(&mut self) {
         if let Some(container) = &self.layout.container {
@@ -412,7 +406,7 @@ impl Drop for Sandbox {
             let _ = self.end_inside(container).and_then(|()| self.clear(container));
         } else if self.layout.isolation != Isolation::Off {
             // What cannot be removed now is removed before the directory is used again.
-            let _ = self.empty();
+            let _ = tree::remove(&self.dir);
         }
     }
 }

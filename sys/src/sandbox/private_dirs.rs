@@ -1,4 +1,4 @@
-//! The private directories of a sandbox: which there are, what programs left in them, and how they are emptied.
+//! The private directories of a sandbox, and what programs left in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, Metadata, Permissions};
@@ -8,53 +8,32 @@ use std::path::{Path, PathBuf};
 use mahabharatha_core::config::Isolation;
 
 use super::container::ENDED;
-use super::{Access, CACHES, GIT, GIT_LINK, GIT_SETTINGS, LAYOUT, MERGED, Sandbox, UPPER, WORK};
+use super::{Access, CACHES, LAYOUT, MERGED, Sandbox, UPPER, WORK};
 use crate::error::{Result, io};
-use crate::git::{PRIVATE_COPY_DIRS, PRIVATE_COPY_FILES};
 use crate::store::tree;
 
 impl Sandbox {
-    /// Creates the private directories, or empties those of an earlier sandbox.
-    pub(super) fn renew(&mut self) -> Result<()> {
-        if !fs::symlink_metadata(&self.dir).is_ok_and(|found| found.is_dir()) {
-            tree::remove(&self.dir)?;
+    /// Creates the private directories, in place of those of an earlier sandbox. None is used again: a program in another
+    /// sandbox may have got an open descriptor of it.
+    pub(super) fn create_dirs(&self) -> Result<()> {
+        tree::remove(&self.dir)?;
+        for part in ["home", "tmp"] {
+            make_private(&self.dir.join(part))?;
         }
-        self.lasting = self.private_dirs();
-        make_private(&self.dir)?;
-        self.empty()?;
-        self.lasting.iter().try_for_each(|path| make_private(&self.dir.join(path)))
-    }
-
-    /// Returns the directories that every sandbox in this place needs: private ones, and those on which others are mounted.
-    fn private_dirs(&self) -> Vec<PathBuf> {
-        let mut dirs = ["home", "tmp"].map(PathBuf::from).to_vec();
-        dirs.extend(PRIVATE_COPY_DIRS.iter().map(|dir| Path::new(GIT).join(dir)));
-        for mount in &self.layout.mounts {
-            if let Access::Overlay(changes) = &mount.access {
-                let changes = changes.strip_prefix(&self.dir).unwrap_or(changes);
-                dirs.extend([MERGED, UPPER, WORK].map(|part| changes.join(part)));
-            }
-            if self.layout.isolation.maps_paths() && mount.from.is_dir() {
-                dirs.extend(self.mount_point(&mount.to));
-            }
+        let overlays = self.layout.mounts.iter().filter_map(|mount| match &mount.access {
+            Access::Overlay(changes) => Some(changes),
+            _ => None,
+        });
+        for changes in overlays {
+            [MERGED, UPPER, WORK].iter().try_for_each(|part| make_private(&changes.join(part)))?;
         }
-        dirs
+        Ok(())
     }
 
     /// Returns where a path inside is created in the private directories, relative to `dir`, if it is.
     fn mount_point(&self, inside: &Path) -> Option<PathBuf> {
         let places = [("home", self.home()), ("tmp", self.tmp())];
         places.iter().find_map(|(part, place)| Some(Path::new(part).join(inside.strip_prefix(place).ok()?)))
-    }
-
-    /// Empties the private directories. What every sandbox needs stays, without content: some file systems take long to
-    /// create files for a while after many were removed.
-    pub(super) fn empty(&self) -> Result<()> {
-        let of_git: Vec<PathBuf> = PRIVATE_COPY_FILES.iter().map(|file| Path::new(GIT).join(file)).collect();
-        let others = [LAYOUT, GIT_LINK, GIT_SETTINGS].map(Path::new);
-        let files: Vec<&Path> = of_git.iter().map(PathBuf::as_path).chain(others).collect();
-        let dirs: Vec<&Path> = self.lasting.iter().map(PathBuf::as_path).collect();
-        tree::empty_except(&self.dir, &dirs, &files).map(drop)
     }
 
     /// Returns what is in the private directories. As long as this is what it was before the first command, the sandbox
@@ -110,6 +89,11 @@ impl Contents {
                     continue;
                 }
                 if metadata.is_dir() {
+                    // That of an overlay has attributes of the kernel.
+                    let of_kernel: &[u8] = if path.starts_with(CACHES) { b"user.overlay." } else { b"security." };
+                    if tree::has_attributes(&dir.join(&path), of_kernel) {
+                        return None;
+                    }
                     open.push(path.clone());
                 }
                 let is_part = place.as_os_str().is_empty();
@@ -142,6 +126,8 @@ fn is_overlay_workdir(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
     use std::os::unix::fs::symlink;
 
     use super::super::Workplace;
@@ -172,28 +158,24 @@ mod tests {
         fs::write(&kept, "kept").unwrap();
         let first = create();
         let new = contents(&dir);
+        // As a program in another sandbox could get it through a socket.
+        let home = File::open(dir.join("home")).unwrap();
         fs::write(dir.join("home/.bashrc"), "left").unwrap();
-        fs::write(dir.join("git/HEAD"), "left").unwrap();
-        fs::set_permissions(dir.join("git/HEAD"), Permissions::from_mode(0o0)).unwrap();
-        fs::hard_link(dir.join("git/HEAD"), dir.join("git/config")).unwrap();
-        symlink(&kept, dir.join("git/index")).unwrap();
         fs::create_dir_all(dir.join("home/bin/more")).unwrap();
         fs::set_permissions(dir.join("home"), Permissions::from_mode(0o777)).unwrap();
         fs::set_permissions(dir.join("tmp"), Permissions::from_mode(0o0)).unwrap();
-        fs::remove_dir(dir.join("git/hooks")).unwrap();
+        fs::create_dir_all(dir.join("git/refs")).unwrap();
         symlink(&worktree, dir.join("git/hooks")).unwrap();
-        fs::remove_dir_all(dir.join("git/refs")).unwrap();
-        fs::write(dir.join("git/refs"), "left").unwrap();
         drop(first);
-        let left = contents(&dir);
-        assert!(left.keys().all(|path| new.contains_key(path)), "{left:?}");
+        assert!(!dir.exists());
 
         // The process that ran the program may have been killed.
+        fs::create_dir_all(dir.join("tmp")).unwrap();
         fs::write(dir.join("tmp/left"), "").unwrap();
+        fs::write(dir.join(LAYOUT), "left").unwrap();
         let second = create();
         assert_eq!(contents(&dir), new);
-        fs::write(dir.join("git/HEAD"), "of the second").unwrap();
-        assert_eq!(fs::read(dir.join("git/config")).unwrap_or_default(), b"");
+        fs::write(format!("/proc/self/fd/{}/planted", home.as_raw_fd()), "").unwrap_err();
         drop(second);
 
         tree::remove(&dir).unwrap();

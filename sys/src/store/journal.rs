@@ -133,6 +133,10 @@ impl Journal {
         self.next_seq += 1;
         self.copy.keep(&bytes);
         self.fingerprint = Fingerprint::of(&self.path).filter(|found| self.is_ours(found));
+        if self.fingerprint.is_none() {
+            // Replaced in this moment: the file at its path has not got the event.
+            self.restore().inspect_err(|_| self.poisoned = true)?;
+        }
         crash::point(|| format!("append {} after", crash::label(event)));
         Ok(())
     }

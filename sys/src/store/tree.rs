@@ -57,6 +57,7 @@ pub fn remove(path: &Path) -> Result<()> {
 /// Removes everything in `dir` but these directories and files, which are emptied, and the directories that lead to them.
 /// Returns whether something else was in their place or in one of these directories.
 pub fn empty_except(dir: &Path, dirs: &[&Path], files: &[&Path]) -> Result<bool> {
+    remove_attributes(dir)?;
     empty_below(dir, Path::new(""), &Kept { dirs, files })
 }
 
@@ -74,7 +75,7 @@ fn empty_below(dir: &Path, below: &Path, kept: &Kept<'_>) -> Result<bool> {
         let kind = entry.file_type().map_err(io("read", &entry.path()))?;
         let is_on_the_way = kept.dirs.iter().chain(kept.files).any(|kept| kept.starts_with(&path));
         let is_kept_file = kept.files.contains(&path.as_path());
-        let is_ours = is_on_the_way && !has_attributes(&entry.path());
+        let is_ours = is_on_the_way && !has_attributes(&entry.path(), OF_THE_SYSTEM);
         if is_ours && kind.is_dir() && !is_kept_file {
             was_changed |= empty_below(dir, &path, kept)?;
         } else if is_ours && kind.is_file() && is_kept_file && has_one_name(&entry) {
@@ -101,24 +102,39 @@ fn has_one_name(file: &DirEntry) -> bool {
 }
 
 fn empty_file(file: &Path) -> Result<()> {
-    let cut = || {
-        fs::set_permissions(file, Permissions::from_mode(0o600))?;
-        File::options().write(true).truncate(true).open(file)
-    };
-    cut().map(drop).map_err(io("empty", file))
+    File::options().write(true).truncate(true).open(file).map(drop).map_err(io("empty", file))
 }
 
-/// Tells whether a file or directory has attributes that a program may have set, such as permissions for all that is
-/// created in a directory. Those of the kernel's overlays are no such: programs cannot set them.
-fn has_attributes(path: &Path) -> bool {
-    const OF_THE_SYSTEM: [&[u8]; 2] = [b"security.", b"user.overlay."];
-    let mut names = [0; 1024];
+/// Attributes that the system sets, not a program.
+const OF_THE_SYSTEM: &[u8] = b"security.";
+
+/// Tells whether a file or directory has attributes, such as permissions for all that is created in it, except for those of
+/// the system and those with this prefix.
+pub fn has_attributes(path: &Path, except: &[u8]) -> bool {
+    // Too many for us to list are some.
+    attributes(path).is_none_or(|names| names.iter().any(|name| !name.starts_with(except)))
+}
+
+/// Removes what attributes a program gave to a directory.
+fn remove_attributes(dir: &Path) -> Result<()> {
+    for name in attributes(dir).unwrap_or_default() {
+        rustix::fs::lremovexattr(dir, &*name).map_err(|error| io("remove the attributes of", dir)(error.into()))?;
+    }
+    Ok(())
+}
+
+/// Returns the names of the attributes that the system did not set; `None` if they cannot be listed.
+fn attributes(path: &Path) -> Option<Vec<Vec<u8>>> {
+    let mut names = vec![0; 1 << 16];
     match rustix::fs::llistxattr(path, &mut names) {
         Ok(length) => {
-            let is_foreign = |name: &[u8]| !OF_THE_SYSTEM.iter().any(|prefix| name.starts_with(prefix));
-            names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty()).any(is_foreign)
+            let names = names[..length].split(|byte| *byte == 0);
+            Some(
+                names.filter(|name| !name.is_empty() && !name.starts_with(OF_THE_SYSTEM)).map(<[u8]>::to_vec).collect(),
+            )
         }
-        Err(error) => error != rustix::io::Errno::NOTSUP,
+        Err(error) if error == rustix::io::Errno::NOTSUP => Some(Vec::new()),
+        Err(_) => None,
     }
 }
 
@@ -183,6 +199,8 @@ mod tests {
             Err(rustix::io::Errno::NOTSUP) => eprintln!("no extended attributes here"),
             result => {
                 result.unwrap();
+                assert!(!empty_except(&tmp, &[], &[]).unwrap() && !has_attributes(&tmp, OF_THE_SYSTEM));
+                rustix::fs::setxattr(&tmp, "user.overlay.left", b"x", rustix::fs::XattrFlags::empty()).unwrap();
                 assert!(empty_except(dir.path(), &[Path::new("tmp")], &[]).unwrap());
                 assert!(!tmp.exists());
             }

@@ -28,8 +28,8 @@ use crate::worker::check_worktree;
 /// Files of an unfinished merge in a worktree's git directory.
 const MERGE_FILES: [&str; 4] = ["MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "AUTO_MERGE"];
 
-/// Directory of a feature with the private files of sandboxes in staging, beside those of workers.
-pub const STAGING_SANDBOX: &str = "slots/staging.sandbox";
+/// Directory of a feature with the private files of sandboxes in staging.
+pub const STAGING_SANDBOX: &str = "staging-sandbox";
 
 /// File of a feature that records that the staging worktree was warmed.
 const WARM_RECORD: &str = "staging.warm";
