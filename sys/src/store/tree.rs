@@ -1,6 +1,6 @@
 //! Walks and removes directory trees that hostile code may have written to, without following symbolic links.
 
-use std::fs::{self, DirEntry, File, Permissions};
+use std::fs::{self, DirEntry, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -54,8 +54,8 @@ pub fn remove(path: &Path) -> Result<()> {
     fs::remove_dir_all(path).map_err(io("remove", path))
 }
 
-/// Removes everything in `dir` but these directories and files, which are emptied, and the directories that lead to them.
-/// Returns whether something else was in their place or in one of these directories.
+/// Removes everything in `dir` but these directories, which are emptied, these files, and the directories that lead to
+/// them. Returns whether something else was in their place or in one of these directories.
 pub fn empty_except(dir: &Path, dirs: &[&Path], files: &[&Path]) -> Result<bool> {
     remove_attributes(dir)?;
     empty_below(dir, Path::new(""), &Kept { dirs, files })
@@ -78,9 +78,7 @@ fn empty_below(dir: &Path, below: &Path, kept: &Kept<'_>) -> Result<bool> {
         let is_ours = is_on_the_way && !has_attributes(&entry.path(), OF_THE_SYSTEM);
         if is_ours && kind.is_dir() && !is_kept_file {
             was_changed |= empty_below(dir, &path, kept)?;
-        } else if is_ours && kind.is_file() && is_kept_file && has_one_name(&entry) {
-            empty_file(&entry.path())?;
-        } else {
+        } else if !(is_ours && kind.is_file() && is_kept_file) {
             was_changed |= is_on_the_way || kept.dirs.contains(&below);
             remove(&dir.join(&path))?;
         }
@@ -94,15 +92,6 @@ fn make_accessible(dir: &Path) {
         // What cannot be changed is reported when it is read.
         let _ = fs::set_permissions(dir, Permissions::from_mode(0o700));
     }
-}
-
-/// Tells whether no other name leads to the file: what is written to it would appear there too.
-fn has_one_name(file: &DirEntry) -> bool {
-    file.metadata().is_ok_and(|found| found.nlink() == 1)
-}
-
-fn empty_file(file: &Path) -> Result<()> {
-    File::options().write(true).truncate(true).open(file).map(drop).map_err(io("empty", file))
 }
 
 /// Attributes that the system sets, not a program.
@@ -169,12 +158,11 @@ mod tests {
             fs::create_dir_all(dir.path().join(path)).unwrap();
         }
         for path in ["file", "project/kept", "project/other"] {
-            fs::write(dir.path().join(path), "left").unwrap();
+            fs::write(dir.path().join(path), "").unwrap();
         }
         let empty = || empty_except(dir.path(), &[Path::new("project/.git")], &[Path::new("project/kept")]).unwrap();
         assert!(!empty());
         assert_eq!(all_below(dir.path()), ["project", "project/.git", "project/kept"].map(PathBuf::from));
-        assert_eq!(fs::read(dir.path().join("project/kept")).unwrap(), b"");
 
         // A program moved a kept directory away, or made it inaccessible.
         fs::write(dir.path().join("project/.git/planted"), "").unwrap();

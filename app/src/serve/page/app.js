@@ -27,7 +27,7 @@ const state = {
 let stage = { key: "", view: null };
 /** The last graph: its layout is worth keeping. */
 let kept = stage;
-let source = null, route = {}, lastTask = "", lastView = "", shape = 0;
+let source = null, route = {}, lastTask = "", lastView = "", shown = "", shape = 0;
 
 function listOf(answer) {
   return Array.isArray(answer) ? answer : answer?.features || [];
@@ -50,6 +50,7 @@ function readRoute() {
 async function navigate(isFirst) {
   const before = route;
   route = readRoute();
+  shown = location.hash;
   state.limit = ROWS;
   state.order = null;
   if (route.task) lastTask = route.task;
@@ -305,6 +306,8 @@ addEventListener("change", ({ target }) => {
 });
 
 addEventListener("keydown", (event) => {
+  // The key before it may have changed the address, of which the event is yet to come.
+  if (location.hash !== shown) navigate();
   const { target, key } = event, { run } = state;
   if (event.metaKey || event.ctrlKey || event.altKey || $("#dialog").open) return;
   if (/INPUT|TEXTAREA|SELECT/.test(target.tagName)) {
@@ -358,7 +361,7 @@ function setTheme(theme) {
 try { if (localStorage.theme) root.dataset.theme = localStorage.theme === "dark" ? "dark" : "light"; } catch { /* The system's theme. */ }
 
 $(".skip").addEventListener("click", (event) => (event.preventDefault(), $("#main").focus()));
-addEventListener("hashchange", () => navigate());
+addEventListener("hashchange", () => location.hash !== shown && navigate());
 let resizing;
 addEventListener("resize", () => {
   clearTimeout(resizing);
