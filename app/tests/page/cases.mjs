@@ -34,6 +34,7 @@ const cases = {
     await page.fill("textarea", "use 'sqlite'\nnow");
     await see(page, "--note 'use '\\''sqlite'\\'' now'");
     await page.click(".need .cp");
+    await page.waitForFunction(async () => (await navigator.clipboard.readText()) !== "");
     assert.equal(await page.evaluate(() => navigator.clipboard.readText()), "mahabharatha retry -f x B-1 --note 'use '\\''sqlite'\\'' now'");
     assert.equal(await count(page, "[data-act]"), 0, "without permission there is no button");
     await go(page, "#/x/task/A-1/diff", "half");
