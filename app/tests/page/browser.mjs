@@ -82,5 +82,10 @@ export async function shoot(page, name) {
 }
 
 export const focused = (page) => page.evaluate(() => document.activeElement?.dataset.item || document.activeElement?.id || document.activeElement?.tagName);
+/** What was copied, once the browser has done it. */
+export const copied = async (page) => {
+  await page.waitForFunction(async () => (await navigator.clipboard.readText()) !== "");
+  return page.evaluate(() => navigator.clipboard.readText());
+};
 export const count = (page, selector) => page.locator(selector).count();
 export const elements = (page) => page.evaluate(() => document.querySelectorAll("*").length);

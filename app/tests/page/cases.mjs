@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
-import { assertAccessible, assertClean, assertFits, browser, close, count, elements, focused, go, open, see, shoot } from "./browser.mjs";
+import { copied, assertAccessible, assertClean, assertFits, browser, close, count, elements, focused, go, open, see, shoot } from "./browser.mjs";
 
 const [name, url, spec] = process.argv.slice(2);
 const letGo = (who) => fs.writeFileSync(path.join(spec, who === "all" ? "go" : `${who}.go`), "");
@@ -34,8 +34,7 @@ const cases = {
     await page.fill("textarea", "use 'sqlite'\nnow");
     await see(page, "--note 'use '\\''sqlite'\\'' now'");
     await page.click(".need .cp");
-    await page.waitForFunction(async () => (await navigator.clipboard.readText()) !== "");
-    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), "mahabharatha retry -f x B-1 --note 'use '\\''sqlite'\\'' now'");
+    assert.equal(await copied(page), "mahabharatha retry -f x B-1 --note 'use '\\''sqlite'\\'' now'");
     assert.equal(await count(page, "[data-act]"), 0, "without permission there is no button");
     await go(page, "#/x/task/A-1/diff", "half");
     assert.equal(await page.locator(".code .a pre").first().innerText(), "half");
@@ -312,7 +311,7 @@ const cases = {
     await press("0");
     assert.equal(await box(), whole);
     await press("y");
-    assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^mahabharatha retry -f x B-1/);
+    assert.match(await copied(page), /^mahabharatha retry -f x B-1/);
     await press("?");
     await see(page, "copy the command");
     await assertAccessible(page, "help");
