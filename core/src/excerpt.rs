@@ -1,5 +1,7 @@
 //! Excerpts of a program's output: the lines that report a failure, or the last ones.
 
+use crate::markdown::one_line;
+
 /// Most characters of a one-line excerpt.
 const MAX_LINE_CHARS: usize = 240;
 /// Lines shown after one that reports a failure: values, locations.
@@ -44,7 +46,7 @@ pub fn missing_program(line: &str) -> Option<&str> {
 pub fn key_line(output: &str) -> Option<String> {
     let lines = lines_of(output);
     let mut text = String::new();
-    for line in failure_lines(&lines).iter().map(|line| squeezed(line)) {
+    for line in failure_lines(&lines).iter().map(|line| one_line(line)) {
         if !text.is_empty() && text.chars().count() + line.chars().count() > MAX_LINE_CHARS {
             break;
         }
@@ -57,7 +59,7 @@ pub fn key_line(output: &str) -> Option<String> {
 /// Returns the last line that is not empty, with the wrapped lines before it that it continues.
 pub fn last_words(text: &str) -> Option<String> {
     let lines = lines_of(text);
-    let mut before = lines.iter().rev().skip_while(|line| line.trim().is_empty()).map(|line| squeezed(line));
+    let mut before = lines.iter().rev().skip_while(|line| line.trim().is_empty()).map(|line| one_line(line));
     let mut words = before.next()?;
     for line in before {
         let is_wrapped = line.chars().count() >= MIN_WRAPPED_CHARS && !line.ends_with(['.', '!', '?', ':', ';']);
@@ -76,7 +78,7 @@ pub fn summary(text: &str) -> String {
         .iter()
         .skip_while(|line| line.trim().is_empty())
         .take_while(|line| !line.trim().is_empty())
-        .map(|line| squeezed(line))
+        .map(|line| one_line(line))
         .collect();
     paragraph.join(" ")
 }
@@ -196,11 +198,6 @@ fn tells_success(line: &str) -> bool {
     starts || ["... ok", " PASSED", "[ OK ]"].iter().any(|mark| line.ends_with(mark))
 }
 
-/// Joins the words of a text with single spaces.
-pub(crate) fn squeezed(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
 /// Cuts the text to `max_chars` and marks the cut with `…`.
 pub(crate) fn cut(text: &str, max_chars: usize) -> String {
     match text.char_indices().nth(max_chars) {
@@ -252,7 +249,7 @@ mod tests {
             "not ok 3 - it adds # failed",
             "make: *** [all] Error 2",
         ] {
-            assert_eq!(key_line(&format!("begin\n{line}\n\n\nend of the log\n")).unwrap(), squeezed(line));
+            assert_eq!(key_line(&format!("begin\n{line}\n\n\nend of the log\n")).unwrap(), one_line(line));
         }
         for line in ["0 failed", "no errors found", "test fails_on_error ... ok", "PASS src/error.test.js", "Failures:"]
         {

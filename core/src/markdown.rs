@@ -73,6 +73,7 @@ pub fn code(text: &str) -> String {
     if longest == 0 { format!("`{text}`") } else { format!("{ticks} {text} {ticks}") }
 }
 
+/// Joins the words of a text with single spaces.
 pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use crate::excerpt::{cut, few, squeezed};
+use crate::excerpt::{cut, few};
+use crate::markdown::one_line;
 use crate::secrets::Redactor;
 
 /// Most findings that are shown; an agent fixes the first ones first.
@@ -100,7 +101,7 @@ pub fn report(text: &[u8], redactor: &Redactor) -> Option<String> {
         return None;
     }
     let log: Log = serde_json::from_slice(text).ok()?;
-    let tools: Vec<String> = log.runs.iter().map(|run| squeezed(&run.tool.driver.name)).collect();
+    let tools: Vec<String> = log.runs.iter().map(|run| one_line(&run.tool.driver.name)).collect();
     let mut found: Vec<(u8, String)> = log.runs.iter().flat_map(|run| lines(run, redactor)).collect();
     found.sort_by_key(|(rank, _)| *rank);
     let noun = if found.len() == 1 { "finding" } else { "findings" };
@@ -124,8 +125,8 @@ fn lines<'r>(run: &'r ScanRun, redactor: &'r Redactor) -> impl Iterator<Item = (
         let default = default.and_then(|known| known.default_configuration.as_ref()?.level.as_deref());
         let level = result.level.as_deref().or(default).unwrap_or("warning");
         let rank = ["error", "warning"].iter().position(|known| *known == level).unwrap_or(2) as u8;
-        let message = cut(&redactor.redacted(&squeezed(&result.message.text)), MAX_MESSAGE_CHARS);
-        (rank, format!("{}: {}: {}: {message}", squeezed(level), place(result), squeezed(rule)))
+        let message = cut(&redactor.redacted(&one_line(&result.message.text)), MAX_MESSAGE_CHARS);
+        (rank, format!("{}: {}: {}: {message}", one_line(level), place(result), one_line(rule)))
     })
 }
 
@@ -133,7 +134,7 @@ fn lines<'r>(run: &'r ScanRun, redactor: &'r Redactor) -> impl Iterator<Item = (
 fn place(result: &ScanResult) -> String {
     let place = result.locations.first().and_then(|location| location.physical_location.as_ref());
     let uri = place.and_then(|place| place.artifact_location.as_ref()?.uri.as_deref()).unwrap_or("no file");
-    let path = squeezed(uri.strip_prefix("file://").unwrap_or(uri));
+    let path = one_line(uri.strip_prefix("file://").unwrap_or(uri));
     match place.and_then(|place| place.region.as_ref()?.start_line) {
         Some(line) => format!("{path}:{line}"),
         None => path,

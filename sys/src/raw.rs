@@ -42,7 +42,7 @@ pub fn leave_session_keyring() -> io::Result<()> {
     }
 }
 
-/// Lets all threads allocate from two pools. By default each of the first dozens has one of its own, which keeps what is freed.
+/// Lets all threads allocate from two pools. By default there are eight for each core, and each keeps what was freed.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub fn limit_memory_pools() {
     // SAFETY: sets a number in the allocator. If that fails, everything works as before.

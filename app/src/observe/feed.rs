@@ -30,29 +30,31 @@ impl Feed {
 
     /// Returns the run as it is now.
     pub fn read(&mut self) -> Result<Data> {
-        let mut data = self.read_without_gates()?;
-        self.look_at_gates(&mut data)?;
+        let mut data = self.read_run()?;
+        self.look_at_slots(&mut data)?;
         Ok(data)
     }
 
     /// Returns the run as it is now, without the gates that have run: each has a log that must be read.
     pub fn read_without_gates(&mut self) -> Result<Data> {
+        let mut data = self.read_run()?;
+        self.look_at_workers(&mut data, RunningGate::find(&self.place.paths)?);
+        Ok(data)
+    }
+
+    fn read_run(&mut self) -> Result<Data> {
         // Read first: if no process drives the run, what is read below is final.
         let driven = control::is_at_work(&self.place)?;
         self.read_journal()?;
         let view = control::view(&self.place, &self.run, driven)?;
-        let mut data = Data::new(view, driven);
-        data.doing = live::doing(&self.place.paths, &data.view);
-        data.gate = RunningGate::find(&self.place.paths)?.map(|gate| gate.progress(session::now()));
-        Ok(data)
+        Ok(Data::new(view, driven))
     }
 
     /// Brings the data up to date. While nothing happens, only what workers and gates do is read.
     pub fn refresh(&mut self, data: &mut Data) -> Result<()> {
         let driven = control::is_at_work(&self.place)?;
         if driven && data.driven && length(&self.place) == self.bytes {
-            data.doing = live::doing(&self.place.paths, &data.view);
-            return self.look_at_gates(data);
+            return self.look_at_slots(data);
         }
         *data = self.read()?;
         Ok(())
@@ -74,11 +76,16 @@ impl Feed {
         Ok(())
     }
 
-    fn look_at_gates(&mut self, data: &mut Data) -> Result<()> {
+    fn look_at_slots(&mut self, data: &mut Data) -> Result<()> {
         let running = RunningGate::find(&self.place.paths)?;
         data.gates = self.gates.read(&self.place.paths, running.as_ref());
-        data.gate = running.map(|gate| gate.progress(session::now()));
+        self.look_at_workers(data, running);
         Ok(())
+    }
+
+    fn look_at_workers(&self, data: &mut Data, running: Option<RunningGate>) {
+        data.doing = live::doing(&self.place.paths, &data.view);
+        data.gate = running.map(|gate| gate.progress(session::now()));
     }
 
     /// Returns the run as far as it was read.

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
-import { copied, assertAccessible, assertClean, assertFits, browser, close, count, elements, focused, go, open, see, shoot } from "./browser.mjs";
+import { assertAccessible, assertClean, assertFits, browser, close, copied, count, elements, focused, go, open, see, shoot } from "./browser.mjs";
 
 const [name, url, spec] = process.argv.slice(2);
 const letGo = (who) => fs.writeFileSync(path.join(spec, who === "all" ? "go" : `${who}.go`), "");

@@ -251,8 +251,6 @@ fn write_back(path: &Path, entry: &Entry) -> Result<bool> {
     match entry {
         Entry::Absent => {}
         Entry::File { mode, bytes } => {
-            let parent = path.parent().unwrap_or(path);
-            fs::create_dir_all(parent).map_err(io("make", parent))?;
             write_with_permissions(path, bytes, Permissions::from_mode(*mode))?;
         }
         Entry::Link(target) => std::os::unix::fs::symlink(target, path).map_err(io("write", path))?,

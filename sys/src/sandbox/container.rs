@@ -107,11 +107,12 @@ impl Sandbox {
         let mut was_changed = false;
         let parts = WRITABLE.iter().map(|(part, to)| (*part, to.replace("{}", PRIVATE)));
         for (part, to) in parts.chain([(GIVEN, format!("{PRIVATE}/{GIVEN}"))]) {
-            let below = self.layout.mounts.iter().filter_map(|mount| Some((mount, mount.to.strip_prefix(&to).ok()?)));
-            let below = below.filter(|(_, path)| !path.as_os_str().is_empty());
-            let (dirs, files): (Vec<_>, Vec<_>) = below.partition(|(mount, _)| mount.from.is_dir());
-            let [dirs, files] = [dirs, files].map(|found| found.into_iter().map(|(_, path)| path).collect::<Vec<_>>());
-            was_changed |= tree::empty_except(&self.dir.join(part), &dirs, &files)?;
+            let mounted = |is_dir: bool| -> Vec<&Path> {
+                let mounts = self.layout.mounts.iter().filter(|mount| mount.from.is_dir() == is_dir);
+                let below = mounts.filter_map(|mount| mount.to.strip_prefix(&to).ok());
+                below.filter(|path| !path.as_os_str().is_empty()).collect()
+            };
+            was_changed |= tree::empty_except(&self.dir.join(part), &mounted(true), &mounted(false))?;
         }
         Ok(was_changed)
     }

@@ -89,9 +89,9 @@ impl Contents {
                     continue;
                 }
                 if metadata.is_dir() {
-                    // That of an overlay has attributes of the kernel.
-                    let of_kernel: &[u8] = if path.starts_with(CACHES) { b"user.overlay." } else { b"security." };
-                    if tree::has_attributes(&dir.join(&path), of_kernel) {
+                    // The kernel sets some on the directories of overlays.
+                    let is_of_kernel = |name: &[u8]| path.starts_with(CACHES) && name.starts_with(b"user.overlay.");
+                    if !tree::attributes(&dir.join(&path))?.iter().all(|name| is_of_kernel(name)) {
                         return None;
                     }
                     open.push(path.clone());
@@ -184,5 +184,21 @@ mod tests {
         assert_eq!(contents(&dir), new);
         drop(third);
         assert_eq!(fs::read(&kept).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn a_sandbox_is_not_as_new_once_a_program_gave_attributes_to_a_directory() {
+        let scratch = tempfile::tempdir().unwrap();
+        let place = Workplace { worktree: scratch.path(), appears_at: Path::new("/tmp/project"), writable: true };
+        let sandbox = Sandbox::create(&scratch.path().join("sandbox"), Isolation::Bwrap, place).unwrap();
+        assert!(sandbox.contents().is_some());
+        let set = |name| rustix::fs::setxattr(sandbox.private_home(), name, b"x", rustix::fs::XattrFlags::empty());
+        match set("user.left") {
+            Err(rustix::io::Errno::NOTSUP) => eprintln!("no extended attributes here"),
+            result => {
+                result.unwrap();
+                assert_eq!(sandbox.contents(), None);
+            }
+        }
     }
 }

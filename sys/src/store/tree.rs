@@ -75,7 +75,7 @@ fn empty_below(dir: &Path, below: &Path, kept: &Kept<'_>) -> Result<bool> {
         let kind = entry.file_type().map_err(io("read", &entry.path()))?;
         let is_on_the_way = kept.dirs.iter().chain(kept.files).any(|kept| kept.starts_with(&path));
         let is_kept_file = kept.files.contains(&path.as_path());
-        let is_ours = is_on_the_way && !has_attributes(&entry.path(), OF_THE_SYSTEM);
+        let is_ours = is_on_the_way && !has_attributes(&entry.path());
         if is_ours && kind.is_dir() && !is_kept_file {
             was_changed |= empty_below(dir, &path, kept)?;
         } else if !(is_ours && kind.is_file() && is_kept_file) {
@@ -94,14 +94,21 @@ fn make_accessible(dir: &Path) {
     }
 }
 
-/// Attributes that the system sets, not a program.
-const OF_THE_SYSTEM: &[u8] = b"security.";
+/// Returns the names of the attributes, such as permissions for all that is created in a directory, but those that only
+/// the system sets; `None` if they cannot be listed.
+pub fn attributes(path: &Path) -> Option<Vec<Vec<u8>>> {
+    let mut names = vec![0; 1 << 16];
+    let length = match rustix::fs::llistxattr(path, &mut names) {
+        Ok(length) => length,
+        Err(rustix::io::Errno::NOTSUP) => 0,
+        Err(_) => return None,
+    };
+    let names = names[..length].split(|byte| *byte == 0);
+    Some(names.filter(|name| !name.is_empty() && !name.starts_with(b"security.")).map(<[u8]>::to_vec).collect())
+}
 
-/// Tells whether a file or directory has attributes, such as permissions for all that is created in it, except for those of
-/// the system and those with this prefix.
-pub fn has_attributes(path: &Path, except: &[u8]) -> bool {
-    // Too many for us to list are some.
-    attributes(path).is_none_or(|names| names.iter().any(|name| !name.starts_with(except)))
+fn has_attributes(path: &Path) -> bool {
+    attributes(path).is_none_or(|names| !names.is_empty())
 }
 
 /// Removes what attributes a program gave to a directory.
@@ -110,21 +117,6 @@ fn remove_attributes(dir: &Path) -> Result<()> {
         rustix::fs::lremovexattr(dir, &*name).map_err(|error| io("remove the attributes of", dir)(error.into()))?;
     }
     Ok(())
-}
-
-/// Returns the names of the attributes that the system did not set; `None` if they cannot be listed.
-fn attributes(path: &Path) -> Option<Vec<Vec<u8>>> {
-    let mut names = vec![0; 1 << 16];
-    match rustix::fs::llistxattr(path, &mut names) {
-        Ok(length) => {
-            let names = names[..length].split(|byte| *byte == 0);
-            Some(
-                names.filter(|name| !name.is_empty() && !name.starts_with(OF_THE_SYSTEM)).map(<[u8]>::to_vec).collect(),
-            )
-        }
-        Err(error) if error == rustix::io::Errno::NOTSUP => Some(Vec::new()),
-        Err(_) => None,
-    }
 }
 
 /// Makes every directory below `dir` readable and writable for its owner.
@@ -187,7 +179,7 @@ mod tests {
             Err(rustix::io::Errno::NOTSUP) => eprintln!("no extended attributes here"),
             result => {
                 result.unwrap();
-                assert!(!empty_except(&tmp, &[], &[]).unwrap() && !has_attributes(&tmp, OF_THE_SYSTEM));
+                assert!(!empty_except(&tmp, &[], &[]).unwrap() && !has_attributes(&tmp));
                 rustix::fs::setxattr(&tmp, "user.overlay.left", b"x", rustix::fs::XattrFlags::empty()).unwrap();
                 assert!(empty_except(dir.path(), &[Path::new("tmp")], &[]).unwrap());
                 assert!(!tmp.exists());

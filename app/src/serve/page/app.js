@@ -306,7 +306,7 @@ addEventListener("change", ({ target }) => {
 });
 
 addEventListener("keydown", (event) => {
-  // The key before it may have changed the address, of which the event is yet to come.
+  // An earlier key may have changed the address; the browser reports that only later.
   if (location.hash !== shown) navigate();
   const { target, key } = event, { run } = state;
   if (event.metaKey || event.ctrlKey || event.altKey || $("#dialog").open) return;
