@@ -5,11 +5,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mahabharatha_core::config::{Isolation, Sandbox as Config};
+use mahabharatha_core::config::{Isolation, Sandbox as Config, SandboxMode};
 use mahabharatha_core::ids::Oid;
 use mahabharatha_sys::bounded::{self, INDEX_BYTES};
 use mahabharatha_sys::error::{Error, Kind, Result, io};
-use mahabharatha_sys::git::{Git, Identity, PrivateCopy};
+use mahabharatha_sys::git::{Git, Identity, Pinned, PrivateCopy};
 use mahabharatha_sys::proc;
 use mahabharatha_sys::sandbox::{self, Sandbox, Workplace};
 use serde::{Deserialize, Serialize};
@@ -69,6 +69,22 @@ impl Confinement {
     /// Returns the same confinement in these containers, if there are any.
     pub fn with_containers(self, containers: Option<Containers>) -> Confinement {
         Confinement { containers, ..self }
+    }
+
+    /// Returns the user's git settings with filters that run in a sandbox, because they read what agents wrote.
+    pub fn confine_filters(&self, pinned: Pinned) -> Result<Pinned> {
+        let isolation = match self.isolation {
+            // Git runs outside of the containers.
+            Isolation::Container if pinned.has_filters() => sandbox::choose(SandboxMode::Auto)?,
+            isolation => isolation,
+        };
+        if isolation == Isolation::Off && self.isolation != Isolation::Off {
+            let message =
+                "git's filters would run on agents' files without a sandbox, which containers are not for git";
+            return Err(Error::new(Kind::Preflight, message)
+                .hint("Install bubblewrap, or remove the filter from your git configuration."));
+        }
+        pinned.with_confined_filters(isolation, &self.read).map_err(Error::caused("cannot confine git's filters"))
     }
 
     /// Creates a new sandbox for a worktree. Where paths cannot be mapped, the worktree's `.git` file leads to the

@@ -1,5 +1,5 @@
-//! `confine`: starts a program in a sandbox, as its layout file says. `inside`: starts programs in a container. Both are
-//! started by the program itself.
+//! `confine`: starts a program in a sandbox, as its layout file says. `inside`: starts programs in a container.
+//! `confine-filter`: starts a filter of git in a sandbox. All are started by the program itself, or by its git.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,13 +10,21 @@ use mahabharatha_sys::ui::{Flags, Ui};
 /// Exit code if the sandbox could not be set up.
 const NOT_CONFINED: u8 = 125;
 
-/// Runs the command if the arguments are `confine LAYOUT -- PROGRAM ARGS…` or `inside`. Called before the command line is parsed,
-/// which would take longer than everything else that is done here.
+/// Runs the command if it is one of these. Called before the command line is parsed, which would take longer than
+/// everything else that is done here.
 pub fn run_if_called() -> Option<std::process::ExitCode> {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     if args == [sandbox::HELPER_COMMAND] {
         return Some(match sandbox::serve_inside() {
             Ok(()) => std::process::ExitCode::SUCCESS,
+            Err(error) => failed(&error),
+        });
+    }
+    if let [command, args @ ..] = args.as_slice()
+        && command == sandbox::FILTER_COMMAND
+    {
+        return Some(match sandbox::run_filter(args) {
+            Ok(code) => u8::try_from(code).unwrap_or(u8::MAX).into(),
             Err(error) => failed(&error),
         });
     }
@@ -31,7 +39,7 @@ pub fn run_if_called() -> Option<std::process::ExitCode> {
     })
 }
 
-fn failed(error: &std::io::Error) -> std::process::ExitCode {
+fn failed(error: &dyn std::fmt::Display) -> std::process::ExitCode {
     Ui::new(Flags::default()).print_error(&format!("the sandbox: {error}"), &[], None);
     NOT_CONFINED.into()
 }

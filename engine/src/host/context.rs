@@ -80,6 +80,7 @@ impl Context {
     pub fn new(project: &Project, paths: &FeaturePaths, run: &Run, settings: Settings) -> Result<Context> {
         let Settings { config, agent, ports, containers } = settings;
         let containers = containers.map(|containers| containers.of_run(run.started_at()));
+        let confinement = Confinement::new(&config.sandbox, run.policy().isolation).with_containers(containers);
         let repository = Git::repository(project.common_dir());
         Ok(Context(Arc::new(Inner {
             identity: project.identity()?,
@@ -90,9 +91,9 @@ impl Context {
             start: run.setup().start.clone(),
             graph: RwLock::new(Arc::clone(run.graph())),
             base_branch: run.setup().base_branch.clone(),
-            pinned: Pinned(run.setup().git_config.clone()),
+            pinned: confinement.confine_filters(Pinned(run.setup().git_config.clone()))?,
             max_attempts: run.policy().max_attempts,
-            confinement: Confinement::new(&config.sandbox, run.policy().isolation).with_containers(containers),
+            confinement,
             config,
             repository,
             agent,

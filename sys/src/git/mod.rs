@@ -11,6 +11,7 @@ mod config;
 mod copy;
 mod discover;
 mod error;
+mod filters;
 mod merge;
 mod objects;
 mod patch;
@@ -29,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::crash;
-use crate::proc::{Cmd, Ended, Exit, base_env, find_program};
+use crate::proc::{Cmd, Ended, Exit, absolute_path, base_env, find_program};
 
 pub use batch::{CommitText, NewCommit};
 pub use config::{Identity, Pinned, Settings, user_settings};
@@ -191,7 +192,7 @@ impl Git {
     }
 
     fn command(&self, call: &Call) -> Result<Cmd> {
-        let mut cmd = Cmd::new(executable()?).arg("--no-pager").envs(base_env(&[]));
+        let mut cmd = Cmd::new(executable()?).arg("--no-pager").envs(base_env(&[])).env("PATH", absolute_path());
         cmd = cmd.arg(with_prefix("--git-dir=", &self.git_dir));
         cmd = match &self.work_tree {
             Some(dir) => cmd.arg(with_prefix("--work-tree=", dir)).cwd(dir),

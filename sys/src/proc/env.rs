@@ -69,6 +69,12 @@ pub fn is_set(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| !value.is_empty())
 }
 
+/// Returns our own PATH without relative directories, in which an agent could have put programs.
+pub fn absolute_path() -> OsString {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::join_paths(std::env::split_paths(&path).filter(|dir| dir.is_absolute())).unwrap_or_default()
+}
+
 /// Finds a program in our own PATH, ignoring relative directories.
 pub fn find_program(name: impl AsRef<OsStr>) -> Option<PathBuf> {
     let name = name.as_ref();

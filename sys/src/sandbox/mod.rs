@@ -8,6 +8,7 @@
 mod confine;
 mod container;
 mod denial;
+mod filter;
 mod places;
 mod private_dirs;
 mod probe;
@@ -33,6 +34,7 @@ use crate::store::tree;
 pub use crate::container::HELPER_COMMAND;
 pub use confine::{confine, serve_inside};
 pub use container::end_earlier;
+pub use filter::{FILTER_COMMAND, run_filter};
 pub use places::is_system;
 pub use private_dirs::Contents;
 pub use probe::{available, choose};
@@ -350,6 +352,7 @@ impl Sandbox {
             // Of an earlier program in this sandbox.
             tree::remove(&self.dir.join(container::ENDED))?;
         }
+        self.clear_mount_points()?;
         let mut layout = self.sorted_layout();
         let parking = layout.container.as_ref().map(|container| Parking::of(&container.name)).transpose();
         let parking = parking.map_err(Error::caused("cannot create a pair of sockets"))?;
@@ -363,6 +366,29 @@ impl Sandbox {
         let cmd = self.variables.iter().fold(cmd, |cmd, (name, path)| cmd.env(name, path));
         let cmd = parking.into_iter().flatten().fold(cmd, Cmd::pass_on);
         Ok(cmd.through(launcher, args))
+    }
+
+    /// Removes links, and whatever else an earlier program left where something is mounted in the worktree: bubblewrap
+    /// follows links when it makes mount points, also out of the worktree.
+    fn clear_mount_points(&self) -> Result<()> {
+        let workdir = &self.layout.workdir;
+        let worktree = self.layout.mounts.iter().find(|mount| mount.to == *workdir && mount.access == Access::Write);
+        let Some(worktree) = worktree.filter(|_| self.layout.isolation == Isolation::Bwrap) else { return Ok(()) };
+        for mount in &self.layout.mounts {
+            let Ok(below) = mount.to.strip_prefix(workdir) else { continue };
+            let mut place = worktree.from.clone();
+            for (position, part) in below.components().enumerate() {
+                place.push(part);
+                let Ok(found) = fs::symlink_metadata(&place) else { break };
+                let is_last = position + 1 == below.components().count();
+                let fits = if is_last && mount.from.is_file() { found.is_file() } else { found.is_dir() };
+                if !fits {
+                    tree::remove(&place)?;
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns the layout with parents first, so that what is below them is mounted over them.

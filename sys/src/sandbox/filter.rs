@@ -1,0 +1,52 @@
+//! The hidden command `confine-filter`, which git runs as a filter: reads a file on standard input, writes it to standard
+//! output, and works in a worktree that it may only read.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::time::Duration;
+
+use mahabharatha_core::config::Isolation;
+
+use super::{Sandbox, Workplace};
+use crate::error::{Error, Kind, Result};
+use crate::proc::{Cmd, Exit, base_env};
+
+/// Name of the hidden command.
+pub const FILTER_COMMAND: &str = "confine-filter";
+/// Time limit of a filter. One process may serve all files of a checkout.
+const FILTER_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Runs the filter as `ISOLATION [READ…] -- COMMAND [FILE]` says and returns its exit code.
+pub fn run_filter(args: &[OsString]) -> Result<i32> {
+    let usage = || Error::new(Kind::Usage, format!("{FILTER_COMMAND} is called by git"));
+    let [isolation, rest @ ..] = args else { return Err(usage()) };
+    let Some(separator) = rest.iter().position(|word| word == "--") else { return Err(usage()) };
+    let (read, [_, command, file @ ..]) = rest.split_at(separator) else { return Err(usage()) };
+    let known = [Isolation::Bwrap, Isolation::Landlock, Isolation::SandboxExec];
+    let isolation = known.into_iter().find(|known| isolation == OsStr::new(&known.to_string())).ok_or_else(usage)?;
+
+    let cannot = || Error::caused("cannot set up the sandbox of a filter");
+    let scratch = tempfile::tempdir().map_err(cannot())?;
+    let worktree = std::env::current_dir().and_then(|dir| dir.canonicalize()).map_err(cannot())?;
+    let place = Workplace { worktree: &worktree, appears_at: &worktree, writable: false };
+    let mut sandbox = Sandbox::create(&scratch.path().join("sandbox"), isolation, place)?;
+    sandbox.without_network();
+    read.iter().for_each(|path| sandbox.read(Path::new(path)));
+    // In the user's checkout they hold tokens and the state of runs.
+    for private in [".git", ".mahabharatha"].map(|name| worktree.join(name)).iter().filter(|path| path.is_dir()) {
+        sandbox.hide(private);
+    }
+    let program = command.to_str().and_then(|command| command.split_whitespace().next()).map(Path::new);
+    if let Some(program) = program.filter(|program| program.is_absolute() && program.is_file()) {
+        sandbox.show_program(program, &worktree)?;
+    }
+    let cmd = Cmd::new("/bin/sh").arg("-c").arg(command).arg("sh").args(file).envs(base_env(&[]));
+    let ended = sandbox.confine(cmd.inherited().timeout(FILTER_TIMEOUT))?.run().map_err(cannot())?;
+    if let Some(why) = sandbox.failure() {
+        return Err(Error::new(Kind::Failed, why));
+    }
+    Ok(match ended.status {
+        Exit::Code(code) => code,
+        Exit::Signal(signal) => 128 + signal,
+    })
+}
