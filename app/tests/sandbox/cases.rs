@@ -53,6 +53,10 @@ pub const ATTACKS: &[Attack] = &[
     attack("login of another agent", "cat @HOME/.codex/auth.json"),
     attack("claude login", "cat @HOME/.claude/.credentials.json"),
     attack("shell history", "cat @HOME/.bash_history"),
+    attack(
+        "keyrings",
+        "perl -e 'my $n = qx(uname -m) =~ /aarch64/ ? 217 : 248; my ($t, $d, $p) = qw(user mahabharatha x); print q(ESCAPED) if syscall($n, $t, $d, $p, 1, -3) > 0'",
+    ),
     attack("another project", "cat @HOME/other/secret.txt"),
     attack("file of the user in /tmp", "cat @TMP/secret.txt"),
     attack("link out of the worktree", "ln -s @HOME/.ssh link; cat link/id_ed25519"),
@@ -150,6 +154,9 @@ pub const ATTACKS: &[Attack] = &[
     // Processes, sockets, kernel.
     attack("process outside killed", "kill -9 @PID; python3 -c 'import os; os.kill(@PID, 9)'"),
     attack("process outside stopped", "kill -STOP @PID && echo ESCAPED"),
+    attack("limit of a process outside", "prlimit --pid @PID --nofile=99:99 && echo ESCAPED"),
+    attack("priority of a process outside", "renice -n 9 -p @PID && echo ESCAPED"),
+    attack("processors of a process outside", "taskset -p 1 @PID && echo ESCAPED"),
     attack("process outside traced", "perl -e 'syscall(101, 16, @PID, 0, 0) == 0 && print \"ESCAPED\"'"),
     attack(
         "abstract socket",

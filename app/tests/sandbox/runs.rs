@@ -92,6 +92,65 @@ fn no_verification_sees_what_another_one_left() {
     }
 }
 
+/// A filter of the user's git runs on what agents wrote, and this one runs a file beside it.
+fn a_filter_is_confined(sandbox: &str) {
+    let repo = Repo::new();
+    repo.config(&format!("sandbox: {sandbox}\n"));
+    repo.write(".gitattributes", "*.nb filter=nb\n");
+    repo.commit("second");
+    repo.git(&["config", "filter.nb.clean", "sh ./clean.sh 2>/dev/null || tr a-z A-Z"]);
+    repo.git(&["config", "filter.nb.smudge", "cat %f >/dev/null; cat"]);
+    let escape = format!("touch {0}/escaped; cat {0}/secret; tr a-z A-Z", repo.home().display());
+    std::fs::write(repo.home().join("secret"), "SECRET\n").unwrap();
+    repo.graph(
+        "x",
+        &[json!({
+            "id": "A", "title": "A", "level": 1, "files": { "create": ["a.nb", "b.nb", "clean.sh"] },
+            "run": format!("echo agent > a.nb; cp a.nb b.nb; echo '{escape}' > clean.sh"),
+            "verification": { "command": "grep -qi agent a.nb" },
+        })],
+    );
+    repo.run(&["run"]).code(0);
+    assert!(!repo.home().join("escaped").exists());
+    for file in ["main:a.nb", "main:b.nb"] {
+        assert_eq!(repo.git(&["cat-file", "-p", file]), "AGENT");
+    }
+}
+
+#[test]
+fn filters_are_confined_in_bubblewrap() {
+    a_filter_is_confined("bwrap");
+}
+
+#[test]
+fn filters_are_confined_under_landlock() {
+    a_filter_is_confined("landlock");
+}
+
+#[test]
+fn no_link_of_an_agent_leads_a_mount_point_out_of_the_worktree() {
+    let repo = Repo::new();
+    repo.config("sandbox: bwrap\n");
+    repo.write(".gitignore", ".gsd/\n");
+    repo.commit("second");
+    let victim = repo.home().join("victim");
+    std::fs::create_dir(&victim).unwrap();
+    let link = format!("mv .gsd/specs .gsd/old; ln -s /oldroot{} .gsd/specs; echo a > a.txt", victim.display());
+    repo.graph("x", &[task(&link, "test -e a.txt")]);
+    repo.run(&["run"]).code(0);
+    assert_eq!(std::fs::read_dir(&victim).unwrap().count(), 0);
+}
+
+#[test]
+fn a_named_pipe_holds_up_nothing() {
+    let repo = Repo::new();
+    repo.config("sandbox: bwrap\nquality_gates: [ { name: pipe, command: 'mkdir -p e && mkfifo e/.gitignore' } ]\n");
+    repo.commit("second");
+    let pipes = "echo a > a.txt; mkfifo .gitignore .gitattributes; mkdir d; mkfifo d/.gitignore";
+    repo.graph("x", &[task(pipes, "mkdir -p f && mkfifo f/.gitignore")]);
+    repo.run(&["run"]).code(0);
+}
+
 #[test]
 fn without_a_sandbox_the_run_says_so() {
     let repo = confined_by("off");

@@ -15,6 +15,7 @@ use mahabharatha_sys::git::{Git, RefChange, RepoPath};
 use mahabharatha_sys::proc;
 use mahabharatha_sys::project;
 use mahabharatha_sys::store::atomic::{make_dir, write_projected};
+use mahabharatha_sys::store::tree;
 use serde::{Deserialize, Serialize};
 
 use super::guard::{Guard, Snapshot};
@@ -137,8 +138,9 @@ pub fn start(place: &Place<'_>) -> Result<(Pristine, Vec<String>)> {
     Ok((pristine, warnings))
 }
 
-/// Returns git with a private git directory for the slot, created now if needed.
+/// Returns git with a private git directory for the slot, created now if needed. Call it only while no agent runs.
 pub fn private_git(spec: &JobSpec) -> Result<Git> {
+    tree::remove_special_files(&spec.worktree)?;
     let git = Git::objects(&spec.slot_file("git"), &spec.common_dir, &spec.pinned)?;
     git.detach_head(&spec.job.base)?;
     Ok(git.work_tree(&spec.worktree))
@@ -153,6 +155,7 @@ pub fn write_worktree_git_files(spec: &JobSpec, quarantine: &Path) -> Result<()>
         }
         fs::create_dir_all(dir).map_err(io("make", dir))?;
     }
+    tree::make_accessible(&spec.worktree);
     for entry in fs::read_dir(admin).map_err(io("read", admin))?.flatten() {
         if !WORKTREE_GIT_FILES.iter().any(|name| entry.file_name() == *name) {
             files::remove(&entry.path())?;

@@ -2,20 +2,24 @@
 
 mod bwrap;
 mod landlock;
+mod seccomp;
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Seek, Write};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mahabharatha_core::config::Isolation;
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::process::{Signal, getgid, getuid};
 use rustix::thread::{CapabilitySet, UnshareFlags};
 
 use super::{Access, Layout, MERGED, UPPER, WORK, places};
 use crate::proc::{Supervised, exec};
+use crate::raw::filter_system_calls;
 pub use crate::raw::leave_session_keyring;
 use crate::signals;
 use crate::store::tree;
@@ -24,16 +28,29 @@ use crate::store::tree;
 pub const SANDBOXES: [Isolation; 2] = [Isolation::Bwrap, Isolation::Landlock];
 
 /// Files and directories of the system with secrets, which root could read.
-const SECRET: [&str; 9] = [
-    "/etc/shadow",
-    "/etc/shadow-",
+const SECRET: [&str; 22] = [
+    "/etc/NetworkManager/system-connections",
+    "/etc/docker",
     "/etc/gshadow",
     "/etc/gshadow-",
+    "/etc/ipsec.secrets",
+    "/etc/krb5.keytab",
+    "/etc/kubernetes",
+    "/etc/letsencrypt",
+    "/etc/openvpn",
+    "/etc/pki/tls/private",
+    "/etc/ppp",
+    "/etc/rancher",
+    "/etc/security/opasswd",
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/ssh",
+    "/etc/ssl/private",
     "/etc/sudoers",
     "/etc/sudoers.d",
-    "/etc/ssh",
-    "/etc/docker",
-    "/etc/kubernetes",
+    "/etc/swanctl",
+    "/etc/wireguard",
+    "/etc/wpa_supplicant",
 ];
 
 /// Runs the program in bubblewrap, or becomes it under Landlock.
@@ -44,6 +61,9 @@ pub fn run(layout: &Layout, program: &OsStr, args: &[OsString]) -> io::Result<i3
     std::env::set_current_dir(&layout.workdir)?;
     drop_capabilities();
     landlock::restrict(layout)?;
+    if let Some(mut filter) = seccomp::filter(layout.isolation) {
+        filter_system_calls(&mut filter)?;
+    }
     Err(exec(program, args))
 }
 
@@ -58,6 +78,11 @@ fn in_bwrap(layout: &Layout, program: &OsStr, args: &[OsString]) -> io::Result<i
     die_with_caller()?;
     landlock::restrict_scope()?;
     let mut words = bwrap::options(layout);
+    // Bubblewrap reads it from this descriptor, which it closes.
+    let filter = seccomp::filter(layout.isolation).map(|filter| in_memory(&seccomp::bytes(&filter))).transpose()?;
+    if let Some(filter) = &filter {
+        words.extend(["--seccomp".into(), filter.as_raw_fd().to_string().into()]);
+    }
     words.extend([OsString::from("--"), program.to_owned()]);
     words.extend(args.iter().cloned());
     let inside = Arc::new(Supervised::start(OsStr::new("bwrap"), &words)?);
@@ -65,6 +90,14 @@ fn in_bwrap(layout: &Layout, program: &OsStr, args: &[OsString]) -> io::Result<i
     // Bubblewrap would kill everything at once; the program inside gets the signal instead, and its grace period.
     signals::listen(move |_, _| target.terminate())?;
     inside.wait()
+}
+
+/// Returns a file in memory that the next program inherits.
+fn in_memory(bytes: &[u8]) -> io::Result<File> {
+    let mut file = File::from(memfd_create("filter", MemfdFlags::empty())?);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file)
 }
 
 /// Mounts the overlays in a mount namespace of our own: this version of bubblewrap cannot.

@@ -1,11 +1,15 @@
 //! Walks and removes directory trees that hostile code may have written to, without following symbolic links.
 
-use std::fs::{self, DirEntry, Permissions};
+use std::fs::{self, DirEntry, FileType, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Result, io};
+
+/// Levels and length of a path up to which directories are left where they are before they are removed.
+const MAX_DEPTH: u32 = 32;
+const MAX_PATH_BYTES: usize = 2048;
 
 /// Visits everything below `dir`, with the path relative to it; enters a directory if `visit` returns `true`.
 /// Skips what cannot be read.
@@ -51,7 +55,49 @@ pub fn remove(path: &Path) -> Result<()> {
     }
     let _ = fs::set_permissions(path, Permissions::from_mode(0o700));
     make_writable(path);
-    fs::remove_dir_all(path).map_err(io("remove", path))
+    match fs::remove_dir_all(path) {
+        // The standard library keeps a directory open for each level.
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
+            flatten(path).and_then(|()| fs::remove_dir_all(path))
+        }
+        removed => removed,
+    }
+    .map_err(io("remove", path))
+}
+
+/// Moves directories that are nested deeply to the top, so that none of them is.
+fn flatten(top: &Path) -> std::io::Result<()> {
+    let moved = tempfile::tempdir_in(top)?.keep();
+    let mut open = vec![(top.to_owned(), 0)];
+    let mut number = 0;
+    while let Some((dir, depth)) = open.pop() {
+        for entry in fs::read_dir(&dir)?.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            if depth < MAX_DEPTH && dir.as_os_str().len() < MAX_PATH_BYTES {
+                open.push((entry.path(), depth + 1));
+                continue;
+            }
+            number += 1;
+            let place = moved.join(number.to_string());
+            fs::rename(entry.path(), &place)?;
+            open.push((place, 2));
+        }
+    }
+    Ok(())
+}
+
+/// Removes everything below `dir` that is neither a file, a directory nor a link, and makes `dir` accessible. Git and
+/// others would wait for ever for the other end of a named pipe. Call it only while no program can add one.
+pub fn remove_special_files(dir: &Path) -> Result<()> {
+    make_accessible(dir);
+    let mut special = Vec::new();
+    walk(dir, |path, entry| {
+        let is_special = |kind: FileType| !kind.is_file() && !kind.is_dir() && !kind.is_symlink();
+        if entry.file_type().is_ok_and(is_special) {
+            special.push(dir.join(path));
+        }
+        true
+    });
+    special.iter().try_for_each(|path| remove_file(path))
 }
 
 /// Removes everything in `dir` but these directories, which are emptied, these files, and the directories that lead to
@@ -87,7 +133,7 @@ fn empty_below(dir: &Path, below: &Path, kept: &Kept<'_>) -> Result<bool> {
 }
 
 /// Lets us list and change a directory, whatever a program made of its permissions.
-fn make_accessible(dir: &Path) {
+pub fn make_accessible(dir: &Path) {
     if fs::symlink_metadata(dir).is_ok_and(|found| found.is_dir() && found.mode() & 0o700 != 0o700) {
         // What cannot be changed is reported when it is read.
         let _ = fs::set_permissions(dir, Permissions::from_mode(0o700));
@@ -132,6 +178,38 @@ pub fn make_writable(dir: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn directories_nested_deeper_than_a_process_may_open_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let deep = dir.path().join("deep");
+        // Made from the inside out: their path is longer than the system allows.
+        fs::create_dir(&deep).unwrap();
+        for _ in 0..3000 {
+            let outer = dir.path().join("outer");
+            fs::create_dir(&outer).unwrap();
+            fs::rename(&deep, outer.join("inner")).unwrap();
+            fs::rename(&outer, &deep).unwrap();
+        }
+        flatten(&deep).unwrap();
+        let levels = all_below(&deep).iter().map(|path| path.components().count()).max();
+        assert!(levels < Some(50), "{levels:?}");
+        remove(&deep).unwrap();
+        assert!(!deep.exists());
+    }
+
+    #[test]
+    fn named_pipes_and_sockets_are_removed_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("d")).unwrap();
+        fs::write(dir.path().join("d/file"), "").unwrap();
+        std::os::unix::fs::symlink("d", dir.path().join("link")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("socket")).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(dir.path().join("d/.gitignore")).status().unwrap();
+        assert!(made.success());
+        remove_special_files(dir.path()).unwrap();
+        assert_eq!(all_below(dir.path()), ["d", "d/file", "link"].map(PathBuf::from));
+    }
 
     fn all_below(dir: &Path) -> Vec<PathBuf> {
         let mut found = Vec::new();

@@ -3,8 +3,10 @@
 //! Changes that the user left there must never be lost: they are saved under a ref before the files are reset.
 
 use std::cell::RefCell;
-use std::fs;
+use std::collections::BTreeSet;
+use std::fs::{self, File, Permissions};
 use std::ops::Deref;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use mahabharatha_core::config::{Isolation, is_lock_file};
@@ -12,7 +14,9 @@ use mahabharatha_core::ids::Oid;
 use mahabharatha_sys::bounded::{self, INDEX_BYTES, SMALL_FILE_BYTES};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result, io};
-use mahabharatha_sys::git::{EntryType, Found, Git, IndexInput, RefChange, RepoPath, Stage, StatusEntry, short_branch};
+use mahabharatha_sys::git::{
+    EntryType, Found, Git, IndexInput, RefChange, RepoPath, Stage, StatusEntry, TreeEntry, short_branch,
+};
 use mahabharatha_sys::sandbox::{Contents, Sandbox};
 use mahabharatha_sys::store::atomic::write_projected;
 use mahabharatha_sys::store::locks::WorktreesLock;
@@ -142,7 +146,9 @@ impl<'a> StagingWorktree<'a> {
         let path = integration.paths.staging_worktree();
         check_worktree(integration.project.root(), &integration.paths.worktrees_dir(), &path)?;
         let common_dir = integration.project.common_dir();
-        let admin = match admin_dir(common_dir, &path) {
+        // Also if a command that was killed left no `.git` file, or something else in its place.
+        let known = Git::repository(common_dir).worktree_git_dir(&path).filter(|_| path.is_dir());
+        let admin = match known {
             Some(admin) => admin,
             None => {
                 integration.add_staging_worktree(&path, at)?;
@@ -198,8 +204,10 @@ impl<'a> StagingWorktree<'a> {
             self.integration.caches.iter().map(|pattern| format!("--exclude={pattern}")).collect();
         let clean: Vec<&str> = ["clean", "-ffdxq"].into_iter().chain(caches.iter().map(String::as_str)).collect();
         self.reset_to(tree, &clean)?;
+        let entries = self.git.ls_tree(tree)?;
+        self.restore_modes(&entries)?;
         // Git leaves the contents of submodules alone.
-        let submodules = self.git.ls_tree(tree)?.into_iter().filter(|entry| entry.kind == EntryType::Submodule);
+        let submodules = entries.into_iter().filter(|entry| entry.kind == EntryType::Submodule);
         for path in submodules.map(|entry| entry.path.under(&self.path)) {
             tree::remove(&path)?;
             fs::create_dir(&path).map_err(io("make", &path))?;
@@ -207,9 +215,33 @@ impl<'a> StagingWorktree<'a> {
         Ok(())
     }
 
+    /// Gives files and their directories the permissions that a new checkout has. Git sees only who may execute a file.
+    fn restore_modes(&self, entries: &[TreeEntry]) -> Result<()> {
+        let probe = self.admin.join("mode");
+        File::create(&probe).map_err(io("create", &probe))?;
+        let plain = fs::metadata(&probe).map_err(io("read", &probe))?.mode() & 0o777;
+        fs::remove_file(&probe).map_err(io("remove", &probe))?;
+        let executable = plain | (plain & 0o444) >> 2;
+        let mut dirs = BTreeSet::from([self.path.clone()]);
+        let set = |path: &Path, mode: u32| match fs::symlink_metadata(path) {
+            Ok(found) if !found.is_symlink() && found.mode() & 0o7777 != mode => {
+                fs::set_permissions(path, Permissions::from_mode(mode)).map_err(io("change the permissions of", path))
+            }
+            _ => Ok(()),
+        };
+        for entry in entries.iter().filter(|entry| entry.kind == EntryType::File) {
+            let path = entry.path.under(&self.path);
+            set(&path, if entry.mode == EXECUTABLE { executable } else { plain })?;
+            let parents = path.ancestors().skip(1).take_while(|parent| parent.starts_with(&self.path));
+            dirs.extend(parents.map(Path::to_owned));
+        }
+        dirs.iter().try_for_each(|dir| set(dir, executable))
+    }
+
     fn reset_to(&self, tree: &Oid, clean: &[&str]) -> Result<()> {
         // Its index is of another tree.
         self.spare.take();
+        tree::remove_special_files(&self.path)?;
         self.save_user_changes()?;
         self.integration.known.restore(&self.index)?;
         self.git.run(["read-tree", "--reset", "-u", tree.as_str()])?;
@@ -273,6 +305,7 @@ impl<'a> StagingWorktree<'a> {
 
     /// Returns how the files differ from those of `set_to`.
     pub fn status(&self) -> Result<Vec<StatusEntry>> {
+        tree::remove_special_files(&self.path)?;
         self.integration.known.restore(&self.index)?;
         Ok(self.git.status()?)
     }

@@ -51,6 +51,32 @@ fn a_clean_checkout_keeps_only_the_declared_caches() {
 }
 
 #[test]
+fn a_clean_checkout_has_no_named_pipe_and_no_permissions_of_an_earlier_gate() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    let (base, staging) = with_leftovers(&lab, &integration);
+    let marks = "test -p marker && test $(stat -c %a a.txt) = 600 && test $(stat -c %a dir) = 700";
+    integration.gates = vec![gate("marks", "mkfifo marker; chmod 600 a.txt; chmod 700 dir"), gate("finds", marks)];
+    failure(integration.gated(&lab, &base, &staging, &[]));
+    integration.gates.remove(0);
+    failure(gated_clean(&lab, &integration, call(&base, &staging)));
+    let mode = |path: &str| fs::metadata(lab.staging(path)).unwrap().permissions().mode() & 0o777;
+    assert_ne!((mode("a.txt"), mode("dir")), (0o600, 0o700));
+    assert!(!lab.staging("marker").exists());
+}
+
+#[test]
+fn a_gate_that_was_killed_with_another_repository_in_its_worktree_does_not_stop_the_next_one() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    let (base, staging) = with_leftovers(&lab, &integration);
+    fs::remove_file(lab.staging(".git")).unwrap();
+    fs::create_dir_all(lab.staging(".git/objects")).unwrap();
+    integration.gates = vec![gate("content", "test \"$(cat a.txt)\" = done && test -f .git")];
+    assert!(matches!(integration.gated(&lab, &base, &staging, &[]), Gated::Passed { .. }));
+}
+
+#[test]
 fn staging_is_warmed_when_its_gates_can_use_the_copy() {
     let (lab, warm) = built();
     let gates = vec![gate("warm", "test -e build/made")];
