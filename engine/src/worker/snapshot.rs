@@ -2,6 +2,7 @@
 //! taken while the agent works.
 
 use std::path::Path;
+use std::time::Duration;
 
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::Oid;
@@ -21,6 +22,9 @@ pub struct Running<'a> {
     pub common_dir: &'a Path,
     pub worktree: &'a Path,
 }
+
+/// Time limit of each git call beside a working agent.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// A tree in an object directory of its own.
 pub struct Snapshot {
@@ -48,6 +52,7 @@ pub fn snapshot(running: &Running<'_>, job_dir: &Path, scratch: &Path) -> Result
     files::check_worktree(&spec.root, spec.worktrees_dir(), worktree)?;
     let git =
         Git::objects(&scratch.join("git"), common_dir, &pinned)?.with_scratch_objects(&scratch.join("objects"))?;
+    let git = git.within(TIME_LIMIT);
     git.detach_head(&job.base)?;
     let index = scratch.join("index");
     let git = git.work_tree(worktree).index(&index);

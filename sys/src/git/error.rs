@@ -1,6 +1,7 @@
 //! Errors of git calls.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use crate::error::{Error, Kind};
 use crate::proc::{Exit, Kept};
@@ -19,6 +20,8 @@ pub enum GitError {
     Interrupted { url: String },
     #[error("`git {command}` failed with {status}{}{stderr}", if stderr.is_empty() { "" } else { ": " })]
     Failed { command: String, status: Exit, stderr: String, cause: Cause },
+    #[error("`git {command}` did not end within {seconds} s")]
+    TimedOut { command: String, seconds: u64 },
     #[error("`git {command}` printed unexpected output: {output}")]
     Unexpected { command: String, output: String },
     #[error("this repository is not supported: {0}")]
@@ -71,6 +74,10 @@ impl GitError {
     pub(super) fn failed(args: &[OsString], status: Exit, stderr: &[u8]) -> Self {
         let stderr = String::from_utf8_lossy(&Kept::of(stderr, 2000, 2000)).trim().to_owned();
         GitError::Failed { command: shown(args), status, cause: Cause::of(&stderr), stderr }
+    }
+
+    pub(super) fn timed_out(args: &[OsString], after: Duration) -> Self {
+        GitError::TimedOut { command: shown(args), seconds: after.as_secs() }
     }
 
     pub(super) fn unexpected(args: &[OsString], output: &str) -> Self {

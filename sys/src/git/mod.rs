@@ -28,6 +28,7 @@ mod worktrees;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use crate::crash;
 use crate::proc::{Cmd, Ended, Exit, absolute_path, base_env, find_program};
@@ -115,6 +116,7 @@ pub struct Git {
     overrides: Vec<(String, String)>,
     /// Applies the user's configuration instead of `SAFE_CONFIG`; only for reading that configuration.
     user_config: bool,
+    time_limit: Option<Duration>,
 }
 
 impl Git {
@@ -127,7 +129,14 @@ impl Git {
             objects: None,
             overrides: Vec::new(),
             user_config: false,
+            time_limit: None,
         }
+    }
+
+    /// Ends every call that takes longer. Needed where an agent works: git waits for ever for a named pipe.
+    pub fn within(mut self, time_limit: Duration) -> Self {
+        self.time_limit = Some(time_limit);
+        self
     }
 
     pub fn work_tree(mut self, dir: impl Into<PathBuf>) -> Self {
@@ -232,6 +241,9 @@ impl Git {
         for (key, value) in &call.env {
             cmd = cmd.env(key, value);
         }
+        if let Some(limit) = self.time_limit {
+            cmd = cmd.timeout(limit);
+        }
         if let Some(input) = &call.input {
             cmd = cmd.stdin(input.clone());
         }
@@ -279,6 +291,9 @@ impl Call {
 
     fn finish(&self, ended: std::io::Result<Ended>) -> Result<Output> {
         let ended = ended.map_err(GitError::Start)?;
+        if ended.timed_out {
+            return Err(GitError::timed_out(&self.args, ended.duration));
+        }
         if !ended.success() {
             return Err(GitError::failed(&self.args, ended.status, &ended.stderr));
         }

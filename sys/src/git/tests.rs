@@ -64,6 +64,17 @@ fn the_version_is_parsed() {
 }
 
 #[test]
+fn a_call_that_waits_for_a_named_pipe_is_ended() {
+    let repo = Repo::new(&[]);
+    let work_tree = tempfile::tempdir().unwrap();
+    let made = std::process::Command::new("mkfifo").arg(work_tree.path().join(".gitignore")).status().unwrap();
+    assert!(made.success());
+    let git = repo.ours(&Pinned::default()).work_tree(work_tree.path()).within(Duration::from_secs(1));
+    let error = git.status().unwrap_err().to_string();
+    assert!(error.contains("did not end within 1 s"), "{error}");
+}
+
+#[test]
 fn refs_are_swapped_only_from_the_expected_value() {
     let repo = Repo::new(&[]);
     let (git, head) = (repo.real(), repo.head());
