@@ -59,7 +59,7 @@ use crate::report::notify::{Channels, Notifier};
 use crate::report::{Display, Opening, Reporter, files};
 use crate::specs;
 
-pub use self::base_gates::check_gates;
+pub use self::base_gates::{check_gates, check_gates_without_feature};
 pub use self::options::{Options, Outcome};
 
 /// Returns the commit that a run starts from. Until the run has begun work this is the current tip of the base branch,
