@@ -122,7 +122,7 @@ fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
     let begun = match rebuild(paths, &records)? {
         None => session.start(&mut journal)?,
         Some(run) => {
-            undo::refuse_undone(&run)?;
+            undo::refuse_undone(paths, &run)?;
             let start = start_commit(project, Some(&run))?;
             let changed = changed_graph::find(&session, &run, &start)?;
             if changed.is_none() && run.ended() == Some(&End::Completed) {

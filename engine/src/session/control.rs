@@ -71,7 +71,7 @@ pub fn show_planning_cost(place: &Place) -> Result<()> {
 
 /// Sends a command to the process that drives the run, or applies it here if there is none.
 pub fn send(place: &Place, command: &Command) -> Result<Answer> {
-    refuse_undone(&read_run(place)?)?;
+    refuse_undone(&place.paths, &read_run(place)?)?;
     match spool::ask(place.paths.dir(), &place.paths.holder_file(), command)? {
         Asked::Answered(answer) => Ok(answer),
         Asked::TookLock { lock, request } => apply(place, &lock, request, command),
