@@ -40,6 +40,30 @@ fn a_feature_that_is_not_there_is_answered_with_those_that_are() {
 }
 
 #[test]
+fn a_feature_that_is_not_there_is_refused_whatever_names_it() {
+    let repo = two_features();
+    let readers = [&["status"][..], &["logs"], &["run"], &["estimate"], &["task", "next"]];
+    for (variable, args) in ["ZERG_FEATURE", "MAHABHARATHA_FEATURE"].iter().flat_map(|v| readers.map(|args| (v, args)))
+    {
+        repo.run_with(args, &[(variable, "lgoin")])
+            .code(2)
+            .says(&format!("there is no feature lgoin (from {variable})"))
+            .says("Did you mean `login`?");
+    }
+    repo.run_with(&["doctor"], &[("ZERG_FEATURE", "lgoin")])
+        .code(0)
+        .says("there is no feature lgoin (from ZERG_FEATURE)");
+    repo.write(".gsd/.current-feature", "lgoin\n");
+    for args in readers {
+        repo.run(args).code(2).says("there is no feature lgoin (from .gsd/.current-feature)");
+    }
+    repo.run(&["status", "login"]).code(0);
+    // One that is new is planned.
+    repo.run(&["plan", "--describe", "x", "--agent", "none"]).code(0);
+    repo.run(&["status"]).code(0).says("lgoin");
+}
+
+#[test]
 fn a_mistyped_name_leaves_no_feature_behind() {
     let repo = Repo::new();
     repo.run(&["run", "typo"]).code(6).says("typo has no task graph");
