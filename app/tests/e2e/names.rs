@@ -107,8 +107,48 @@ fn a_task_that_is_not_there_is_answered_with_those_that_are() {
         repo.run(args).code(2).says("search has no task FIN-1").says("Did you mean `FIND-1`? The tasks are: FIND-1.");
     }
     repo.run(&["logs", "--task", "../FIND-1"]).code(2).says("has no task ../FIND-1");
-    for args in [&["retry", "FIN-1"][..], &["skip", "FIN-1", "--reason", "r"]] {
-        repo.run(args).code(1).says("there is no such task").says("Did you mean `FIND-1`?");
+    for args in
+        [&["retry", "FIN-1"][..], &["skip", "FIN-1", "--reason", "r"], &["skip", "FIND-1", "FIN-1", "--reason", "r"]]
+    {
+        repo.run(args).code(2).says("error: search has no task FIN-1").says("hint: Did you mean `FIND-1`?");
+        let told = repo.run(&[args, &["--json"]].concat()).code(2).stderr;
+        let error: Value = serde_json::from_str(&told).unwrap();
+        assert_eq!((&error["code"], &error["message"]), (&json!(2), &json!("search has no task FIN-1")), "{error}");
+    }
+    assert_eq!(repo.task_status("FIND-1"), "blocked");
+}
+
+#[test]
+fn an_agent_that_is_not_there_is_refused_before_anything_starts() {
+    let repo = Repo::new();
+    // Each task names its own agent, so that the one asked for would never be used.
+    repo.graph("x", &[with(simple("A", 1, "a.txt"), json!({ "agent": "command" }))]);
+    for args in [
+        &["run", "--agent", "clade"][..],
+        &["run", "--agent", "clade", "--dry-run"],
+        &["run", "--agent", "clade", "--detach"],
+        &["plan", "y", "--agent", "clade", "--describe", "y"],
+        &["design", "x", "--agent", "clade", "--force", "--no-commit"],
+        &["quick", "y", "--agent", "clade", "--yes"],
+        &["estimate", "--what-if", "agent=clade"],
+    ] {
+        repo.run(args).code(2).says("there is no agent \"clade\"").says("Did you mean `claude`? The agents are: ");
+    }
+    assert!(!repo.exists(".git/mahabharatha/x/events.jsonl") && repo.refs().is_empty());
+    repo.graph("x", &[with(simple("A", 1, "a.txt"), json!({ "agent": "clade" }))]);
+    repo.run(&["run"]).code(6).says("A: there is no agent \"clade\"").says("Did you mean `claude`?");
+}
+
+#[test]
+fn a_level_or_worker_that_is_not_there_is_answered_with_those_that_are() {
+    let repo = two_features();
+    repo.run(&["run", "search"]).code(3);
+    for args in [&["run", "--level", "9"][..], &["merge", "--level", "9"], &["diff", "--level", "9"]] {
+        repo.run(args).code(2).says("search has no level 9").says("The levels are: 1.");
+    }
+    for args in [&["logs", "--worker", "99"][..], &["logs", "--follow", "--worker", "99"], &["stop", "--worker", "99"]]
+    {
+        repo.run(args).code(2).says("there is no worker 99").says("The workers of search are 0 to 4.");
     }
 }
 
