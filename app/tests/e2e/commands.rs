@@ -221,7 +221,7 @@ fn logs_are_filtered_by_worker_task_time_level_and_text() {
         |holds: &dyn Fn(&Value) -> bool| -> Vec<Value> { all.iter().filter(|record| holds(record)).cloned().collect() };
     assert_eq!(of(&["--task", "B"]), only(&|record| record["task"] == "B"));
     assert_eq!(of(&["--worker", "0"]), only(&|record| record["worker"] == 0));
-    assert_eq!(of(&["--worker", "7"]), Vec::<Value>::new());
+    repo.run(&["logs", "--worker", "7"]).code(2).says("there is no worker 7");
     let errors = of(&["--level", "error"]);
     assert_eq!(errors, only(&|record| record["level"] == "error"));
     assert_eq!((errors.len(), &errors[0]["task"], &errors[0]["attempt"]), (1, &json!("B"), &json!(1)));

@@ -140,6 +140,22 @@ fn an_agent_that_is_not_there_is_refused_before_anything_starts() {
 }
 
 #[test]
+fn a_level_or_worker_that_is_not_there_is_answered_with_those_that_are() {
+    let repo = two_features();
+    repo.run(&["run", "search"]).code(3);
+    for args in [&["run", "--level", "9"][..], &["merge", "--level", "9"], &["diff", "--level", "9"]] {
+        repo.run(args).code(2).says("search has no level 9").says("The levels are: 1.");
+    }
+    for args in [&["logs", "--worker", "99"][..], &["logs", "--follow", "--worker", "99"], &["stop", "--worker", "99"]]
+    {
+        repo.run(args).code(2).says("there is no worker 99").says("The workers of search are 0 to 4.");
+    }
+    repo.run(&["logs", "--worker", "0"]).code(0);
+    // There is no run that could tell.
+    repo.run(&["logs", "login", "--worker", "99"]).code(0);
+}
+
+#[test]
 fn the_only_spec_is_meant_where_none_is_named() {
     let repo = Repo::new();
     repo.graph("login", &[simple("A", 1, "a.txt")]);

@@ -92,26 +92,30 @@ pub fn send(place: &Place, command: &Command) -> Result<Answer> {
 
 /// Sends a command to the process that drives the run; fails if there is none.
 pub fn send_to_driver(place: &Place, command: &Command) -> Result<Answer> {
-    let not_driven = || {
-        Error::new(Kind::Invalid, format!("no process drives {}", place.feature))
-            .hint(format!("Start or resume it: mahabharatha run {}", place.feature))
-    };
-    read_run(place)?;
-    if !is_driven(place)? {
-        return Err(not_driven());
+    if is_driven(place)?
+        && let Asked::Answered(answer) = spool::ask(place.paths.dir(), &place.paths.holder_file(), command)?
+    {
+        return Ok(answer);
     }
-    match spool::ask(place.paths.dir(), &place.paths.holder_file(), command)? {
-        Asked::Answered(answer) => Ok(answer),
-        Asked::TookLock { .. } => Err(not_driven()),
+    unfinished_run(place)?;
+    Err(Error::new(Kind::Invalid, format!("no process drives {}", place.feature))
+        .hint(format!("Resume it: mahabharatha run {}", place.feature)))
+}
+
+/// Returns the run if `run` can go on with it; fails if there has been none, or if it has ended for good.
+fn unfinished_run(place: &Place) -> Result<Run> {
+    let run = read_run(place)?;
+    refuse_undone(&place.paths, &run)?;
+    if run.ended() == Some(&End::Completed) {
+        return Err(Error::new(Kind::Invalid, format!("{} is completed; it has no workers", place.feature))
+            .hint("Plan what is new as another feature: mahabharatha plan NAME"));
     }
+    Ok(run)
 }
 
 /// Sets the number of workers of the run. Ports for more workers must be free.
 pub fn scale(place: &Place, workers: u32, ports: &Ports) -> Result<Answer> {
-    let run = read_run(place)?;
-    if run.ended() == Some(&End::Completed) {
-        return Err(Error::new(Kind::Invalid, format!("{} is completed; it has no workers", place.feature)));
-    }
+    let run = unfinished_run(place)?;
     let added = workers.saturating_sub(run.workers().len() as u32);
     drop(place.project.lease_ports(ports, added)?);
     send(place, &Command::Scale { workers })
