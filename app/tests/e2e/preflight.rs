@@ -221,6 +221,18 @@ fn the_gates_run_on_the_base_of_a_project_without_a_feature() {
 }
 
 #[test]
+fn a_git_directory_that_cannot_be_written_to() {
+    let repo = ready();
+    // A file in the place of the directory: file permissions do not stop root.
+    repo.write(".git/mahabharatha/ports", "");
+    let doctor = repo.run(&["doctor"]).code(7).says("FAILED  ports: ").says(".git/mahabharatha/ports");
+    // The checks after it are made all the same.
+    doctor.says("new worktree");
+    failed_check(&repo.run(&["doctor", "--json"]).code(7), "ports");
+    repo.run(&["run"]).code(7).says("ports: ").says(".git/mahabharatha/ports");
+}
+
+#[test]
 fn files_of_tasks_that_a_person_has_changed_are_named() {
     let repo = Repo::new();
     let mut task = simple("A", 1, "README.md");
