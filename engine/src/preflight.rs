@@ -457,7 +457,8 @@ fn check_ports(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
             report.ok("ports", format!("{ports} free for the workers"));
             Ok(())
         }
-        Err(error) => report.fail_with("ports", error),
+        // Whatever the reason, such as a repository that can only be read, no run could start.
+        Err(error) => report.fail_with("ports", error.with_kind(Kind::Preflight)),
     }
 }
 

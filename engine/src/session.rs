@@ -59,7 +59,7 @@ use crate::report::notify::{Channels, Notifier};
 use crate::report::{Display, Opening, Reporter, files};
 use crate::specs;
 
-pub use self::base_gates::check_gates;
+pub use self::base_gates::{check_gates, check_gates_without_feature};
 pub use self::options::{Options, Outcome};
 
 /// Returns the commit that a run starts from. Until the run has begun work this is the current tip of the base branch,
@@ -122,7 +122,7 @@ fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
     let begun = match rebuild(paths, &records)? {
         None => session.start(&mut journal)?,
         Some(run) => {
-            undo::refuse_undone(&run)?;
+            undo::refuse_undone(paths, &run)?;
             let start = start_commit(project, Some(&run))?;
             let changed = changed_graph::find(&session, &run, &start)?;
             if changed.is_none() && run.ended() == Some(&End::Completed) {

@@ -4,7 +4,7 @@ use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::run::Run;
 use mahabharatha_core::run::effect::Answer;
 use mahabharatha_engine::lease::Lease;
-use mahabharatha_engine::session::control::{is_driven, suggested_task};
+use mahabharatha_engine::session::control::{is_driven, no_such_task};
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::Ui;
@@ -39,11 +39,11 @@ pub fn print(ui: &Ui, answer: &Answer, done: &str) -> ExitCode {
     if answer.refused.is_empty() { ExitCode::Done } else { ExitCode::Failed }
 }
 
-/// Suggests a known task if the answer refused an unknown one.
-pub fn suggest_tasks(ui: &Ui, run: &Run, answer: &Answer) {
-    let unknown = answer.refused.iter().find(|refusal| run.task(&refusal.task).is_none());
-    if let Some(refusal) = unknown {
-        ui.note(&suggested_task(run, refusal.task.as_str()));
+/// Fails if the run does not have one of the tasks.
+pub fn check_tasks(run: &Run, tasks: &[TaskId]) -> Result<()> {
+    match tasks.iter().find(|task| run.task(task).is_none()) {
+        Some(unknown) => Err(no_such_task(run, unknown.as_str())),
+        None => Ok(()),
     }
 }
 

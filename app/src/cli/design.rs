@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mahabharatha_core::graph::Problem;
+use mahabharatha_engine::session::undo;
 use mahabharatha_engine::specs;
 use mahabharatha_setup::planning::{self, DesignAuthor, DesignOptions};
 use mahabharatha_sys::error::{Error, Kind, Result};
@@ -46,6 +47,7 @@ pub fn run(global: &Global, ui: &Ui, args: &DesignArgs) -> Result<ExitCode> {
     }
     let place = global.place(args.feature.as_deref())?;
     if args.begin {
+        undo::refuse_undone_feature(&place)?;
         planning::check_requirements(&place, planning::approval_status(&place.project, &place.paths)?)?;
         return plan::begin(&place, ui);
     }

@@ -7,7 +7,7 @@ use mahabharatha_engine::report::text::graph_size;
 use mahabharatha_engine::session;
 use mahabharatha_engine::specs;
 use mahabharatha_sys::error::{Kind, Result};
-use mahabharatha_sys::project::Place;
+use mahabharatha_sys::project::{Place, Project};
 use mahabharatha_sys::sandbox;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::ui::Ui;
@@ -80,7 +80,9 @@ fn examine(global: &Global, ui: &Ui, args: &DoctorArgs) -> Result<Report> {
         Err(error) if error.kind() == Kind::Usage && !global.names_a_feature() => {
             let hint = "Its graph and branches were not checked; name it with --feature <name>.";
             report.warn("feature", format!("{}.", error.message()), hint);
-            preflight::check_default_agent(&mut report, &project, &config);
+            let gates = if args.run_gates { Some(ui) } else { None };
+            examine_without_feature(&mut report, &project, (&config, isolation), gates)?;
+            tell_of_gates(ui, args, &config);
             return Ok(report);
         }
         Err(error) => return Err(error),
@@ -94,10 +96,31 @@ fn examine(global: &Global, ui: &Ui, args: &DoctorArgs) -> Result<Report> {
     if let Err(error) = examine_feature(&mut report, &place, (&config, isolation), run, gates) {
         report.fail_with("graph", error)?;
     }
+    tell_of_gates(ui, args, &config);
+    Ok(report)
+}
+
+/// Says that there are gates that were not run, and how to run them.
+fn tell_of_gates(ui: &Ui, args: &DoctorArgs, config: &Config) {
     if !args.run_gates && !config.quality_gates.is_empty() {
         ui.note("the gates were not run: `mahabharatha doctor --run-gates` does, and executes code of this repository");
     }
-    Ok(report)
+}
+
+/// Checks what remains without a feature. Runs the gates only if `gates` says where to announce that.
+fn examine_without_feature(
+    report: &mut Report,
+    project: &Project,
+    (config, isolation): (&Config, Isolation),
+    gates: Option<&Ui>,
+) -> Result<()> {
+    preflight::check_default_agent(report, project, config);
+    let Some(ui) = gates.filter(|_| !report.failed()) else { return Ok(()) };
+    match session::check_gates_without_feature(report, project, (config, isolation), ui) {
+        Err(error) if error.kind() == Kind::Failed => report.fail_with("gates", error.with_kind(Kind::Preflight)),
+        Err(error) => report.fail_with("gates", error),
+        Ok(()) => Ok(()),
+    }
 }
 
 /// Checks a feature. Runs its gates only if `gates` says where to announce that.

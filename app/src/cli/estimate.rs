@@ -7,6 +7,7 @@ use clap::Args;
 use mahabharatha_core::config::{Config, WORKERS};
 use mahabharatha_core::estimate::{Actual, Estimate, History};
 use mahabharatha_core::graph::TaskGraph;
+use mahabharatha_engine::agent;
 use mahabharatha_engine::history::{self, Assumptions, LeftOut};
 use mahabharatha_engine::report::estimate::{render_comparison, render_estimate};
 use mahabharatha_engine::specs;
@@ -100,9 +101,7 @@ fn what_if(given: &[String], usual: &Assumptions, config: &Config, history: &His
                 changed.workers = workers.ok_or_else(|| wrong(needed()))?;
             }
             Some(("agent", agent)) => {
-                if config.agent(agent).is_none() {
-                    return Err(wrong(format!("there is no agent {agent} in .mahabharatha/config.yaml")));
-                }
+                agent::named(config, agent)?;
                 in_history(&agents, agent).map_err(wrong)?;
                 changed.agent = Some(agent.to_owned());
             }

@@ -1,7 +1,9 @@
 //! `help`: the help of a command, or a page of the documentation that is built into the program.
 
-use clap::{Args, CommandFactory, Parser};
-use mahabharatha_core::names::suggestion;
+use std::ffi::OsString;
+
+use clap::{Args, CommandFactory};
+use mahabharatha_core::names::nearest;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::ui::Ui;
 
@@ -47,6 +49,18 @@ pub struct HelpArgs {
     topic: Vec<String>,
 }
 
+/// Returns the error for a word that is none of the known commands and topics.
+fn unknown(word: &str, known: &[&str]) -> Error {
+    let hint = match nearest(word, known) {
+        Some(known) => format!("Did you mean `{known}`?"),
+        None => {
+            let topics: Vec<&str> = TOPICS.iter().map(|(name, ..)| *name).collect();
+            format!("`mahabharatha help` lists the commands; the topics are: {}.", topics.join(", "))
+        }
+    };
+    Error::new(Kind::Usage, format!("there is no command and no topic {word}")).hint(hint)
+}
+
 pub fn run(ui: &Ui, args: &HelpArgs) -> Result<ExitCode> {
     let words: Vec<&str> = args.topic.iter().map(String::as_str).collect();
     if let [word] = words[..]
@@ -61,13 +75,10 @@ pub fn run(ui: &Ui, args: &HelpArgs) -> Result<ExitCode> {
     {
         let commands = command.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
         let known: Vec<&str> = commands.chain(TOPICS.iter().map(|(name, ..)| *name)).collect();
-        return Err(Error::new(Kind::Usage, format!("there is no command and no topic {first}")).hint(suggestion(
-            first,
-            "commands and topics",
-            &known,
-        )));
+        return Err(unknown(first, &known));
     }
-    match Cli::try_parse_from([called_as()].into_iter().chain(words.iter().copied()).chain(["--help"])) {
+    let line = [called_as()].into_iter().chain(words.iter().copied()).chain(["--help"]);
+    match super::parse(line.map(OsString::from).collect()) {
         Err(help) if !help.use_stderr() => {
             // clap prints it, with colours.
             let _ = help.print();

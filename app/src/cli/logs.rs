@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use clap::Args;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use mahabharatha_core::ids::TaskId;
+use mahabharatha_core::ids::{TaskId, WorkerId};
 use mahabharatha_core::names::suggestion;
 use mahabharatha_engine::report::logs::{LogFilter, LogLevel, Logs, Tail, parse_since, read_logs, render_record};
 use mahabharatha_engine::report::text::count;
@@ -69,6 +69,9 @@ pub fn run(global: &Global, ui: &Ui, args: &LogsArgs) -> Result<ExitCode> {
     if let Some(task) = &args.task {
         check_task(&place, task)?;
     }
+    if let Some(worker) = args.worker {
+        check_worker(&place, WorkerId(worker))?;
+    }
     let dir = place.paths.logs();
     if args.follow {
         args.gate.as_deref().map_or(Ok(()), |gate| check_gate(&place, gate))?;
@@ -92,6 +95,15 @@ fn check_task(place: &Place, task: &str) -> Result<()> {
     let Some(run) = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)? else { return Ok(()) };
     let is_known = TaskId::new(task).is_ok_and(|id| run.task(&id).is_some() || place.paths.task_log(&id).exists());
     if is_known { Ok(()) } else { Err(control::no_such_task(&run, task)) }
+}
+
+/// Refuses a worker that the run does not have and that has no log, as one of an earlier run may have.
+fn check_worker(place: &Place, worker: WorkerId) -> Result<()> {
+    if place.paths.worker_log(worker).exists() {
+        return Ok(());
+    }
+    let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
+    run.map_or(Ok(()), |run| control::check_worker(&run, worker))
 }
 
 /// Refuses a gate that is neither configured nor has a log.

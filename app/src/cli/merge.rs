@@ -81,7 +81,10 @@ fn try_merge(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode
         return Err(other.refusal(&place.feature));
     }
     let run = control::read_run(&place)?;
-    undo::refuse_undone(&run)?;
+    undo::refuse_undone(&place.paths, &run)?;
+    if let Some(level) = args.level.map(Level).filter(|level| !run.graph().levels().contains(level)) {
+        return Err(control::no_such_level(run.graph(), level));
+    }
     let Some(current) = run.current_level() else {
         ui.note(&format!("every level of {} is merged", place.feature));
         return Ok(ExitCode::Done);

@@ -54,17 +54,22 @@ mod validate_commands;
 mod watchdog;
 mod worker;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::builder::RangedI64ValueParser;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use mahabharatha_core::config::WORKERS;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::proc;
 use mahabharatha_sys::ui::{Color, Flags, Style, Ui};
 
 use exit::ExitCode;
+
+/// Name and alias of the command that runs a feature.
+const KURUKSHETRA: &str = "kurukshetra";
+const RUN: &str = "run";
 
 /// Turns a written spec into verified, merged code with many coding agents at once.
 #[derive(Debug, Parser)]
@@ -222,7 +227,7 @@ pub fn main() -> std::process::ExitCode {
         return code;
     }
     proc::limit_memory_pools();
-    let cli = match Cli::try_parse() {
+    let cli = match parse(std::env::args_os().collect()) {
         Ok(cli) => cli,
         Err(error) => {
             let code = if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done };
@@ -251,6 +256,18 @@ pub fn main() -> std::process::ExitCode {
             ExitCode::from(error.kind()).into()
         }
     }
+}
+
+/// Parses a command line. Usage and help show the name of a command as it was typed: clap itself knows only the first.
+fn parse(words: Vec<OsString>) -> std::result::Result<Cli, clap::Error> {
+    let mut command = Cli::command();
+    let typed = words.iter().skip(1).find(|word| *word == RUN || *word == KURUKSHETRA);
+    if typed.is_some_and(|word| *word == RUN) {
+        let usage = format!("{} {RUN} [OPTIONS] [FEATURE]", called_as());
+        command = command.mut_subcommand(KURUKSHETRA, |run| run.override_usage(usage));
+    }
+    let mut matches = command.try_get_matches_from_mut(words)?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
 /// Converts a usage error of clap.

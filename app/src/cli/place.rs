@@ -10,17 +10,20 @@ impl Global {
         Project::find(&self.directory)
     }
 
-    /// Like `place`, but a named feature must exist already.
+    /// Like `place`, but the feature must exist already, whatever names it.
     pub fn known_place(&self, argument: Option<&str>) -> Result<Place> {
-        let place = self.place(argument)?;
-        if argument.is_some() || self.names_a_feature() {
-            place.project.check_known(&place.feature)?;
-        }
+        let (place, source) = self.find_place(argument)?;
+        place.project.check_known(&place.feature, source)?;
         Ok(place)
     }
 
     /// Returns the project and the feature; an argument has the same effect as `--feature`.
     pub fn place(&self, argument: Option<&str>) -> Result<Place> {
+        self.find_place(argument).map(|(place, _)| place)
+    }
+
+    /// Returns the place, and what named the feature if neither argument nor flag did.
+    fn find_place(&self, argument: Option<&str>) -> Result<(Place, Option<&'static str>)> {
         if let (Some(one), Some(other)) = (argument, self.feature.as_deref())
             && one.trim() != other.trim()
         {
@@ -30,8 +33,12 @@ impl Global {
             ));
         }
         let project = self.project()?;
-        let feature = project.which_feature(argument.or(self.feature.as_deref()), std::env::var_os)?;
-        Ok(Place::new(project, feature))
+        let named = argument.map(Project::feature_argument).transpose()?.flatten();
+        let (feature, source) = match named {
+            Some(feature) => (feature, None),
+            None => project.find_feature(self.feature.as_deref(), std::env::var_os)?,
+        };
+        Ok((Place::new(project, feature), source))
     }
 
     /// Tells whether `--feature` names a feature; otherwise it is derived from environment and files.

@@ -14,7 +14,7 @@ use mahabharatha_sys::ui::Ui;
 
 use super::exit::ExitCode;
 use super::finish::end_stream;
-use super::run::check_max_cost;
+use super::run::{check_agent, check_max_cost};
 use super::{Global, design, run as run_command};
 
 /// Longest name that is made of a sentence; a number may follow.
@@ -48,6 +48,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &QuickArgs) -> Result<ExitCode> 
 fn try_quick(global: &Global, ui: &Arc<Ui>, args: &QuickArgs) -> Result<ExitCode> {
     check(ui, args)?;
     let place = new_place(global, args)?;
+    args.agent.as_deref().map(|name| check_agent(&place, name)).transpose()?;
     ui.note(&format!("Feature {}", place.feature));
     planning::exit_on_signals(ExitCode::Stopped as i32)?;
     plan(&place, ui, global, args)?;

@@ -39,9 +39,11 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &RetryArgs) -> Result<ExitCode> 
     }
     let note = args.note.as_deref().map(|note| read_note(ui, note)).transpose()?;
     let place = global.known_place(None)?;
+    let tasks = answer::task_ids(&args.tasks)?;
     let before = control::read_run(&place)?;
+    answer::check_tasks(&before, &tasks)?;
     let max_usd = specs::load_config(&place.project)?.budget.max_usd_per_task;
-    let answer = control::retry(&place, answer::task_ids(&args.tasks)?, max_usd, note)?;
+    let answer = control::retry(&place, tasks, max_usd, note)?;
     if args.all && answer.accepted.is_empty() && answer.refused.is_empty() && !ui.json() {
         ui.note("no task is blocked");
     }
@@ -52,7 +54,6 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &RetryArgs) -> Result<ExitCode> 
     } else {
         answer::print(ui, &answer, "queued again");
     }
-    answer::suggest_tasks(ui, &before, &answer);
     if goes_on {
         return super::run::run(global, ui, &RunArgs::in_lines());
     }

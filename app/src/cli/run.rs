@@ -182,6 +182,7 @@ fn try_run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
 fn try_run_at(place: &Place, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
     let launcher = launcher(args.mode)?;
     check_max_cost(args.max_cost)?;
+    args.agent.as_deref().map(|name| check_agent(place, name)).transpose()?;
     if args.dry_run {
         return dry_run(place, ui, args);
     }
@@ -221,6 +222,15 @@ pub(super) fn check_max_cost(max_cost: Option<f64>) -> Result<()> {
             Err(Error::new(Kind::Usage, "--max-cost takes an amount of 0 or more"))
         }
         _ => Ok(()),
+    }
+}
+
+/// Fails if the user names an agent that the configuration does not have. That the configuration can be read is checked
+/// later: if another process holds the feature, the command says that instead.
+pub(super) fn check_agent(place: &Place, name: &str) -> Result<()> {
+    match specs::load_config(&place.project) {
+        Ok(config) => agent::named(&config, name).map(|_| ()),
+        Err(_) => Ok(()),
     }
 }
 

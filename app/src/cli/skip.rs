@@ -27,14 +27,14 @@ pub fn run(global: &Global, ui: &Ui, args: &SkipArgs) -> Result<ExitCode> {
     let place = global.known_place(None)?;
     let tasks = answer::task_ids(&args.tasks)?;
     let run = control::read_run(&place)?;
-    let graph = run.graph();
-    let mut dependents: Vec<TaskId> = tasks.iter().flat_map(|task| graph.dependents(task)).collect();
-    dependents.sort();
-    dependents.dedup();
-    dependents.retain(|task| !tasks.contains(task));
+    answer::check_tasks(&run, &tasks)?;
+    // What cannot be skipped is refused without a question.
+    let skippable: Vec<TaskId> =
+        tasks.iter().filter(|task| run.can_skip(task, args.keep_dependents)).cloned().collect();
+    let dependents = run.skipped_with(&skippable);
     if !args.keep_dependents && !dependents.is_empty() {
         let names: Vec<&str> = dependents.iter().map(TaskId::as_str).collect();
-        ui.note(&format!("These need what is skipped, and are skipped too: {}", names.join(", ")));
+        ui.note(&format!("Tasks that depend on them are skipped too: {}", names.join(", ")));
         if !ui
             .confirm("Skip them all?", "--yes, or --keep-dependents")
             .map_err(|unanswered| Error::new(Kind::Usage, unanswered.to_string()))?
@@ -46,7 +46,6 @@ pub fn run(global: &Global, ui: &Ui, args: &SkipArgs) -> Result<ExitCode> {
     let command = Command::Skip { tasks, reason: args.reason.clone(), keep_dependents: args.keep_dependents };
     let answer = control::send(&place, &command)?;
     let code = answer::print(ui, &answer, "skipped");
-    answer::suggest_tasks(ui, &run, &answer);
     answer::print_next_command(&place, ui, &answer)?;
     Ok(code)
 }

@@ -8,7 +8,7 @@ use mahabharatha_core::run::End;
 use mahabharatha_core::run::effect::GRACE_PERIOD;
 use mahabharatha_engine::session::control;
 use mahabharatha_engine::session::stop::stop;
-use mahabharatha_sys::error::{Error, Kind, Result};
+use mahabharatha_sys::error::Result;
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::Ui;
 
@@ -38,7 +38,7 @@ pub fn run(global: &Global, ui: &Ui, args: &StopArgs) -> Result<ExitCode> {
     }
     let worker = args.worker.map(WorkerId);
     if let Some(worker) = worker {
-        check_worker(&place, worker)?;
+        control::check_worker(&control::read_run(&place)?, worker)?;
     }
     let grace = if args.force { Duration::ZERO } else { Duration::from_secs(args.grace) };
     let answered = || {
@@ -56,15 +56,6 @@ pub fn run(global: &Global, ui: &Ui, args: &StopArgs) -> Result<ExitCode> {
         ui.note(&result_text(&place, worker, stopped)?);
     }
     Ok(ExitCode::Done)
-}
-
-fn check_worker(place: &Place, worker: WorkerId) -> Result<()> {
-    let count = control::read_run(place)?.workers().len();
-    if (worker.0 as usize) < count {
-        return Ok(());
-    }
-    let hint = format!("The workers of {} are 0 to {}.", place.feature, count.saturating_sub(1));
-    Err(Error::new(Kind::Usage, format!("there is no worker {worker}")).hint(hint))
 }
 
 fn result_text(place: &Place, worker: Option<WorkerId>, stopped: bool) -> Result<String> {

@@ -1,8 +1,8 @@
-//! `undo`: reverts the merged levels of a feature.
+//! `undo`: lists the merged levels of a feature, asks, and reverts them.
 
 use clap::Args;
 use mahabharatha_engine::session::undo::{self, Undone};
-use mahabharatha_sys::error::Result;
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
@@ -21,7 +21,18 @@ pub struct UndoArgs {
 
 pub fn run(global: &Global, ui: &Ui, args: &UndoArgs) -> Result<ExitCode> {
     let place = global.known_place(args.feature.as_deref())?;
-    let Undone { branch, reverts, commit } = undo::undo(&place, args.dry_run)?;
+    let planned = undo::undo(&place, true)?;
+    if !ui.json() {
+        for revert in &planned.reverts {
+            let files = revert.files.join(", ");
+            ui.data(&format!("level {} ({}): {files}\n", revert.level, revert.landed.short()));
+        }
+    }
+    if !args.dry_run && !planned.reverts.is_empty() && !confirm(ui, &planned)? {
+        ui.note("Nothing was changed.");
+        return Ok(ExitCode::Done);
+    }
+    let Undone { branch, reverts, commit } = if args.dry_run { planned } else { undo::undo(&place, false)? };
     let feature = &place.feature;
     if ui.json() {
         let reverts: Vec<_> = reverts
@@ -33,10 +44,6 @@ pub fn run(global: &Global, ui: &Ui, args: &UndoArgs) -> Result<ExitCode> {
         ui.pretty(&data);
         return Ok(ExitCode::Done);
     }
-    for revert in &reverts {
-        let files = revert.files.join(", ");
-        ui.data(&format!("level {} ({}): {files}\n", revert.level, revert.landed.short()));
-    }
     ui.note(&match (reverts.is_empty(), args.dry_run) {
         // Whether it still is, only the later commits tell.
         (true, _) => format!("{feature} was undone in {} on {branch}. Nothing was changed.", commit.short()),
@@ -46,6 +53,13 @@ pub fn run(global: &Global, ui: &Ui, args: &UndoArgs) -> Result<ExitCode> {
         (false, false) => format!("{feature} is undone: {} on {branch}.", commits(reverts.len())),
     });
     Ok(ExitCode::Done)
+}
+
+/// Asks whether to revert the levels that were listed.
+fn confirm(ui: &Ui, planned: &Undone) -> Result<bool> {
+    let levels = if planned.reverts.len() == 1 { "this level" } else { "these levels" };
+    let question = format!("Revert {levels} on {}?", planned.branch);
+    ui.confirm(&question, "--yes").map_err(|unanswered| Error::new(Kind::Usage, unanswered.to_string()))
 }
 
 fn commits(number: usize) -> String {

@@ -76,7 +76,7 @@ pub fn read(directory: &Path, uri: &str) -> Result<ResourceContents> {
     let document = DOCUMENTS.iter().find(|document| document.name == name).ok_or_else(unknown)?;
     let feature = Feature::new(feature).map_err(|bad| Error::new(Kind::Usage, bad.to_string()))?;
     let project = Project::find(directory)?;
-    project.check_known(&feature)?;
+    project.check_known(&feature, None)?;
     let path = (document.path)(&project.feature(&feature));
     if !path.exists() {
         return Err(Error::new(Kind::Usage, format!("there is no {name} of {feature} yet")));

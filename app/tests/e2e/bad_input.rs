@@ -84,6 +84,11 @@ fn a_feature_that_cannot_be_one() {
     ] {
         repo.run(args).code(2).says("is not a valid feature name").says("a-z");
     }
+    repo.run(&["run", "Log In"])
+        .code(2)
+        .says("error: \"Log In\" is not a valid feature name")
+        .does_not_say("--feature");
+    repo.run(&["run", "-f", "Log In"]).code(2).says("error: --feature: \"Log In\" is not a valid feature name");
     repo.run_with(&["status"], &[("ZERG_FEATURE", "../x")]).code(2).says("ZERG_FEATURE").says("../x");
     repo.run_with(&["run"], &[("ZERG_FEATURE", "x"), ("MAHABHARATHA_FEATURE", "y")]).code(2).says("Unset one");
     repo.run(&["run", "x", "--feature", "y"]).code(2).says("two features are named");

@@ -89,7 +89,9 @@ fn help_is_there_for_every_command_and_under_both_names() {
     {
         assert!(repo.run(&["help", topic]).code(0).stdout.starts_with("# "), "{topic}");
     }
-    repo.run(&["help", "confg"]).code(2).says("Did you mean `config`?");
+    repo.run(&["help", "confg"]).code(2).says("hint: Did you mean `config`?\n");
+    let unknown = repo.run(&["help", "nope"]).code(2).says("`mahabharatha help` lists the commands");
+    unknown.says("the topics are: tour, concepts,").does_not_say("more");
     let version = repo.run(&["--version"]).code(0).stdout;
     assert_eq!(version, format!("mahabharatha {} (development build)\n", env!("CARGO_PKG_VERSION")));
     assert_eq!(mbh(&["--version"]).code(0).stdout, version);
@@ -131,6 +133,10 @@ fn wrong_usage_is_exit_code_2() {
         (&["--color", "sometimes", "status"], "[possible values: auto, always, never]"),
     ] {
         repo.run(args).code(2).says(what);
+    }
+    for name in ["run", "kurukshetra"] {
+        repo.run(&[name, "--fast"]).code(2).says(&format!("Usage: mahabharatha {name} "));
+        repo.run(&[name, "--help"]).code(0).says(&format!("Usage: mahabharatha {name} [OPTIONS] [FEATURE]"));
     }
     repo.run(&["run", "--mode", "container"]).code(7).says("--mode subprocess");
     assert!(!repo.exists(".git/mahabharatha/x/jobs"), "nothing was begun");
@@ -221,7 +227,7 @@ fn logs_are_filtered_by_worker_task_time_level_and_text() {
         |holds: &dyn Fn(&Value) -> bool| -> Vec<Value> { all.iter().filter(|record| holds(record)).cloned().collect() };
     assert_eq!(of(&["--task", "B"]), only(&|record| record["task"] == "B"));
     assert_eq!(of(&["--worker", "0"]), only(&|record| record["worker"] == 0));
-    assert_eq!(of(&["--worker", "7"]), Vec::<Value>::new());
+    repo.run(&["logs", "--worker", "7"]).code(2).says("there is no worker 7");
     let errors = of(&["--level", "error"]);
     assert_eq!(errors, only(&|record| record["level"] == "error"));
     assert_eq!((errors.len(), &errors[0]["task"], &errors[0]["attempt"]), (1, &json!("B"), &json!(1)));

@@ -29,12 +29,13 @@ fn a_blocked_task_is_tried_again_and_a_completed_one_is_done_anew() {
     repo.run(&["run"]).code(3).says("only blocked or waiting tasks remain: A-1");
     assert_eq!(task_refs(&repo), ["A-2"]);
     repo.run(&["retry"]).code(2).says("--all");
-    let again = repo.run(&["retry", "A-1", "A-2", "B-1", "Z-9"]).code(1);
+    repo.run(&["retry", "A-1", "Z-9"]).code(2).says("x has no task Z-9");
+    assert_eq!(repo.task_status("A-1"), "blocked", "nothing is queued if one task is unknown");
+    let again = repo.run(&["retry", "A-1", "A-2", "B-1"]).code(1);
     again
         .says("A-1: queued again")
         .says("A-2: queued again")
         .says("B-1: not queued again: it is queued already")
-        .says("Z-9: not queued again: there is no such task")
         .says("go on with: mahabharatha run x");
     assert_eq!(task_refs(&repo), [""; 0]);
     assert_eq!([repo.task_status("A-1"), repo.task_status("A-2")], ["pending", "pending"]);
@@ -88,13 +89,18 @@ fn skipping_lists_what_needs_it_and_asks() {
         .says("B-1: skipped")
         .says("C-1: skipped")
         .says("mahabharatha run x");
-    repo.run(&["skip", "A-1", "--reason", "again", "--yes"]).code(1).says("it is skipped already");
+    repo.run(&["skip", "A-1", "--reason", "again"]).code(1).says("A-1: not skipped: it is skipped already");
+    // Only what is not skipped yet is asked about.
+    repo.run(&["retry", "A-1", "B-1"]).code(0);
+    let unanswered = repo.run(&["skip", "A-1", "--reason", "not needed"]).code(2);
+    unanswered.says("Tasks that depend on them are skipped too: B-1\n").does_not_say("C-1");
+    repo.run(&["skip", "A-1", "--reason", "not needed", "--yes"]).code(0).does_not_say("C-1: skipped");
     repo.run(&["run"]).code(0).says("(3 skipped)").says("level 2: nothing to merge");
     assert_eq!(repo.tree("main").keys().filter(|name| name.len() == 2).collect::<Vec<_>>(), ["a2", "c2"]);
     let report = repo.read(".gsd/specs/x/COMPLETION.md");
     assert!(report.contains("3 skipped") && report.contains("not needed"), "{report}");
     assert_eq!(repo.task("A-1")["reason"], "not needed");
-    repo.run(&["skip", "A-2", "--reason", "late", "--yes"]).code(1).says("A-2: not skipped: level 1 is merged");
+    repo.run(&["skip", "A-2", "--reason", "late"]).code(1).says("A-2: not skipped: level 1 is merged");
 }
 
 #[test]

@@ -62,6 +62,33 @@ fn everything_that_a_person_needs_to_find_the_cause() {
 }
 
 #[test]
+fn the_name_of_a_feature_in_the_place_of_a_task() {
+    let repo = Repo::new();
+    repo.graph("x", &[simple("A-1", 1, "a.txt")]);
+    repo.graph("alpha", &[simple("HASH", 1, "b.txt")]);
+    for run in [false, true] {
+        for word in ["alpah", "alpha"] {
+            let hint = "For the feature alpha: mahabharatha debug -f alpha\n";
+            repo.run(&["debug", word]).code(2).says(&format!("alpha has no task {word}")).says(hint);
+        }
+        repo.run(&["debug", "x", "-f", "alpha"]).code(2).says("mahabharatha debug -f x");
+        if !run {
+            repo.run(&["run", "alpha"]).code(0);
+        }
+    }
+    repo.run(&["debug", "HAHS"]).code(2).says("Did you mean `HASH`?");
+}
+
+#[test]
+fn a_feature_whose_run_was_refused_has_not_run_yet() {
+    let repo = Repo::new();
+    repo.graph("x", &[with(simple("A", 1, "a.txt"), json!({ "agent": "nobody" }))]);
+    repo.run(&["run"]).code(6);
+    let told = repo.run(&["debug"]).code(0).says("x: not run yet; next: mahabharatha run x");
+    told.does_not_say("Nothing looks wrong").does_not_say("cannot be told");
+}
+
+#[test]
 fn a_run_that_died_is_told_from_one_that_is_on() {
     let repo = Repo::new();
     repo.graph("x", &[held("A", 1, "a.txt")]);

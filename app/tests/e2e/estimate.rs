@@ -95,7 +95,7 @@ fn nonsense_is_refused_and_nothing_changes() {
         (&["x", "--what-if", "colour=red"], 2, "not an assumption"),
         (&["x", "--what-if", "workers"], 2, "not an assumption"),
         (&["x", "--what-if", "agent=claude"], 2, "the history has mine"),
-        (&["x", "--what-if", "agent=nobody"], 2, "there is no agent nobody"),
+        (&["x", "--what-if", "agent=nobody"], 2, "there is no agent \"nobody\""),
         (&["x", "--what-if", "model=opus"], 2, "the history has nothing"),
     ];
     for (args, code, why) in cases {

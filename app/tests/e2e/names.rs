@@ -40,6 +40,30 @@ fn a_feature_that_is_not_there_is_answered_with_those_that_are() {
 }
 
 #[test]
+fn a_feature_that_is_not_there_is_refused_whatever_names_it() {
+    let repo = two_features();
+    let readers = [&["status"][..], &["logs"], &["run"], &["estimate"], &["task", "next"]];
+    for (variable, args) in ["ZERG_FEATURE", "MAHABHARATHA_FEATURE"].iter().flat_map(|v| readers.map(|args| (v, args)))
+    {
+        repo.run_with(args, &[(variable, "lgoin")])
+            .code(2)
+            .says(&format!("there is no feature lgoin (from {variable})"))
+            .says("Did you mean `login`?");
+    }
+    repo.run_with(&["doctor"], &[("ZERG_FEATURE", "lgoin")])
+        .code(0)
+        .says("there is no feature lgoin (from ZERG_FEATURE)");
+    repo.write(".gsd/.current-feature", "lgoin\n");
+    for args in readers {
+        repo.run(args).code(2).says("there is no feature lgoin (from .gsd/.current-feature)");
+    }
+    repo.run(&["status", "login"]).code(0);
+    // One that is new is planned.
+    repo.run(&["plan", "--describe", "x", "--agent", "none"]).code(0);
+    repo.run(&["status"]).code(0).says("lgoin");
+}
+
+#[test]
 fn a_mistyped_name_leaves_no_feature_behind() {
     let repo = Repo::new();
     repo.run(&["run", "typo"]).code(6).says("typo has no task graph");
@@ -83,9 +107,52 @@ fn a_task_that_is_not_there_is_answered_with_those_that_are() {
         repo.run(args).code(2).says("search has no task FIN-1").says("Did you mean `FIND-1`? The tasks are: FIND-1.");
     }
     repo.run(&["logs", "--task", "../FIND-1"]).code(2).says("has no task ../FIND-1");
-    for args in [&["retry", "FIN-1"][..], &["skip", "FIN-1", "--reason", "r"]] {
-        repo.run(args).code(1).says("there is no such task").says("Did you mean `FIND-1`?");
+    for args in
+        [&["retry", "FIN-1"][..], &["skip", "FIN-1", "--reason", "r"], &["skip", "FIND-1", "FIN-1", "--reason", "r"]]
+    {
+        repo.run(args).code(2).says("error: search has no task FIN-1").says("hint: Did you mean `FIND-1`?");
+        let told = repo.run(&[args, &["--json"]].concat()).code(2).stderr;
+        let error: Value = serde_json::from_str(&told).unwrap();
+        assert_eq!((&error["code"], &error["message"]), (&json!(2), &json!("search has no task FIN-1")), "{error}");
     }
+    assert_eq!(repo.task_status("FIND-1"), "blocked");
+}
+
+#[test]
+fn an_agent_that_is_not_there_is_refused_before_anything_starts() {
+    let repo = Repo::new();
+    // Each task names its own agent, so that the one asked for would never be used.
+    repo.graph("x", &[with(simple("A", 1, "a.txt"), json!({ "agent": "command" }))]);
+    for args in [
+        &["run", "--agent", "clade"][..],
+        &["run", "--agent", "clade", "--dry-run"],
+        &["run", "--agent", "clade", "--detach"],
+        &["plan", "y", "--agent", "clade", "--describe", "y"],
+        &["design", "x", "--agent", "clade", "--force", "--no-commit"],
+        &["quick", "y", "--agent", "clade", "--yes"],
+        &["estimate", "--what-if", "agent=clade"],
+    ] {
+        repo.run(args).code(2).says("there is no agent \"clade\"").says("Did you mean `claude`? The agents are: ");
+    }
+    assert!(!repo.exists(".git/mahabharatha/x/events.jsonl") && repo.refs().is_empty());
+    repo.graph("x", &[with(simple("A", 1, "a.txt"), json!({ "agent": "clade" }))]);
+    repo.run(&["run"]).code(6).says("A: there is no agent \"clade\"").says("Did you mean `claude`?");
+}
+
+#[test]
+fn a_level_or_worker_that_is_not_there_is_answered_with_those_that_are() {
+    let repo = two_features();
+    repo.run(&["run", "search"]).code(3);
+    for args in [&["run", "--level", "9"][..], &["merge", "--level", "9"], &["diff", "--level", "9"]] {
+        repo.run(args).code(2).says("search has no level 9").says("The levels are: 1.");
+    }
+    for args in [&["logs", "--worker", "99"][..], &["logs", "--follow", "--worker", "99"], &["stop", "--worker", "99"]]
+    {
+        repo.run(args).code(2).says("there is no worker 99").says("The workers of search are 0 to 4.");
+    }
+    repo.run(&["logs", "--worker", "0"]).code(0);
+    // There is no run that could tell.
+    repo.run(&["logs", "login", "--worker", "99"]).code(0);
 }
 
 #[test]

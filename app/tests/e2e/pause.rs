@@ -61,5 +61,12 @@ fn a_run_that_died_while_paused_goes_on_with_run() {
         repo.run(&[command]).code(6).says("no process drives x").says("mahabharatha run x");
     }
     repo.run(&["run"]).code(0).says("x is completed");
-    repo.run(&["resume"]).code(6).says("no process drives x");
+    let refused = |why: &str| {
+        for args in [&["pause"][..], &["resume"], &["scale", "2"]] {
+            repo.run(args).code(6).says(why).does_not_say("mahabharatha run x");
+        }
+    };
+    refused("x is completed");
+    repo.run(&["undo", "--yes"]).code(0);
+    refused("x was undone");
 }

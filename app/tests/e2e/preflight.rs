@@ -146,7 +146,7 @@ fn a_task_that_nobody_can_do() {
     task.as_object_mut().unwrap().remove("run");
     repo.graph("x", &[task]);
     refused(&repo, &[], "agent", "A: the agent command has no command", "give the task a `run`");
-    repo.run(&["run", "--agent", "nobody"]).code(6).says("nobody").says("agents:");
+    repo.run(&["run", "--agent", "nobody"]).code(2).says("there is no agent \"nobody\"");
 }
 
 #[test]
@@ -199,6 +199,37 @@ fn a_red_base_until_it_is_fixed() {
     let repo = ready();
     repo.config("quality_gates: [ { name: unit, command: \"false\" } ]\n");
     repo.run(&["run", "--allow-red-base"]).code(0).says("unit is red on main already: from now on it is only reported");
+}
+
+#[test]
+fn the_gates_run_on_the_base_of_a_project_without_a_feature() {
+    let repo = Repo::new();
+    repo.run(&["doctor", "--run-gates"]).code(0).says("warning gates: there are none to run");
+    repo.config("quality_gates: [ { name: unit, command: \"test -e ok || { echo there is no ok; exit 1; }\" } ]\n");
+    repo.run(&["doctor"]).code(0).says("the gates were not run");
+    repo.run(&["doctor", "--run-gates"])
+        .code(7)
+        .says("running the gates on main")
+        .says("FAILED  gates: unit fails on the base")
+        .says(".mahabharatha/logs/doctor/gates");
+    assert!(repo.read(".mahabharatha/logs/doctor/gates/base-unit.1.jsonl").contains("there is no ok"));
+    repo.write("ok", "");
+    repo.commit("fixed");
+    repo.run(&["doctor", "--run-gates"]).code(0).says("green on the base").says("no feature is named");
+    assert_eq!((repo.refs(), repo.exists(".mahabharatha/worktrees")), (Vec::new(), false), "doctor leaves nothing");
+    assert_eq!(repo.run(&["list", "--json"]).code(0).json()["features"], serde_json::json!([]));
+}
+
+#[test]
+fn a_git_directory_that_cannot_be_written_to() {
+    let repo = ready();
+    // A file in the place of the directory: file permissions do not stop root.
+    repo.write(".git/mahabharatha/ports", "");
+    let doctor = repo.run(&["doctor"]).code(7).says("FAILED  ports: ").says(".git/mahabharatha/ports");
+    // The checks after it are made all the same.
+    doctor.says("new worktree");
+    failed_check(&repo.run(&["doctor", "--json"]).code(7), "ports");
+    repo.run(&["run"]).code(7).says("ports: ").says(".git/mahabharatha/ports");
 }
 
 #[test]

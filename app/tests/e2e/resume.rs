@@ -209,7 +209,7 @@ fn one_level_at_a_time_and_none_before_those_below() {
     let repo = Repo::new();
     repo.graph("x", &[simple("A-1", 1, "a1"), simple("B-1", 2, "b1"), simple("C-1", 3, "c1")]);
     repo.run(&["run", "--level", "2"]).code(6).says("level 2 cannot run: level 1 is not merged").says("--level 1");
-    repo.run(&["run", "--level", "9"]).code(6).says("there is no level 9").says("1, 2, 3");
+    repo.run(&["run", "--level", "9"]).code(2).says("x has no level 9").says("The levels are: 1, 2, 3.");
     assert_eq!(repo.status()["status"], "designed", "no run was begun");
     repo.run(&["run", "--level", "1"]).code(0).says("level 1 of x is merged").does_not_say("x is completed");
     assert_eq!(repo.subjects("main").len(), 3);

@@ -132,9 +132,10 @@ fn bad_notes_are_refused_and_change_nothing() {
     }
     repo.run(&["retry", "--note", "x"]).code(2).says("no task is named");
     assert_eq!(repo.everything(), before);
-    repo.run(&["retry", "A", "Z", "--note", "use sqlite", "--run"])
-        .code(1)
-        .says("Z: not queued again: there is no such task");
+    repo.run(&["retry", "A", "Z", "--note", "use sqlite", "--run"]).code(2).says("x has no task Z");
+    assert_eq!(repo.everything(), before);
+    repo.run(&["retry", "A", "--note", "use sqlite"]).code(0);
+    repo.run(&["retry", "A", "--run"]).code(1).says("A: not queued again: it is queued already");
     assert_eq!(repo.task_status("A"), "pending", "nothing runs after a refusal");
     repo.run(&["run"]).code(0);
     repo.run(&["retry", "A", "--note", "too late"]).code(1).says("level 1 is merged");

@@ -110,7 +110,7 @@ fn notes_that_mean_harm_stay_notes() {
 fn an_agent_that_cannot_be_asked_is_an_error_before_anything_is_written() {
     let bench = with_agent(ANSWER);
     let before = bench.repo.everything();
-    bench.repo.run(&["init", "--agent", "nobody"]).code(2).says("unknown agent \"nobody\"").says("mine");
+    bench.repo.run(&["init", "--agent", "nobody"]).code(2).says("there is no agent \"nobody\"").says("mine");
     bench.repo.run(&["init", "--agent", "command"]).code(6).says("has no command");
     bench.run(&["init", "--agent", "claude"]).code(7).says("claude");
     assert_eq!(bench.repo.everything(), before);

@@ -115,7 +115,7 @@ fn what_is_not_answered_names_the_flag_that_answers_it() {
     repo.run(&["plan", "shop", "--approve"]).code(2).says("--describe");
     repo.run(&["plan", "Shop!"]).code(2).says("not a valid feature");
     repo.run(&["plan", "shop", "--describe", "x", "--from", "y"]).code(2);
-    repo.run(&["plan", "shop", "--agent", "nobody", "--describe", "x"]).code(2).says("unknown agent \"nobody\"");
+    repo.run(&["plan", "shop", "--agent", "nobody", "--describe", "x"]).code(2).says("there is no agent \"nobody\"");
     repo.run(&["plan", "shop", "--agent", "command", "--describe", "x"]).code(6).says("has no command");
     let lock = |path: &std::path::Path| path.starts_with(repo.join(".git/mahabharatha"));
     let after: Vec<_> =

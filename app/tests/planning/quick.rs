@@ -116,7 +116,7 @@ fn bad_input_is_refused_before_any_agent_is_asked() {
         (&["quick", "x", "--issue", "3", "--yes"], 2, "cannot be used with"),
         (&["quick", " ", "--yes"], 2, "what you want is empty"),
         (&["quick", "x", "--agent", "none", "--yes"], 2, "needs an agent"),
-        (&["quick", "x", "--agent", "nobody", "--yes"], 2, "unknown agent"),
+        (&["quick", "x", "--agent", "nobody", "--yes"], 2, "there is no agent \"nobody\""),
         (&["quick", "x", "--max-cost=-1", "--yes"], 2, "--max-cost"),
         (&["quick", "x", "--feature", "../x", "--yes"], 2, "not a valid"),
     ] {

@@ -36,14 +36,11 @@ impl Run {
             }
             Command::Skip { tasks, reason, keep_dependents } => {
                 let mut answer = self.for_each_task(tasks, |run, task| {
-                    run.still_open_to_change(task)?;
-                    if !keep_dependents {
-                        run.dependents_open_to_change(task)?;
-                    }
+                    run.check_skip(task, *keep_dependents)?;
                     run.skip(now, task, reason)
                 });
                 if !keep_dependents {
-                    let dependents = self.dependents_of(&answer.accepted);
+                    let dependents = self.skipped_with(&answer.accepted);
                     let more = self.for_each_task(&dependents, |run, task| run.skip(now, task, reason));
                     answer.accepted.extend(more.accepted);
                     answer.refused.extend(more.refused);
@@ -117,16 +114,32 @@ impl Run {
         (0..self.tasks.len()).filter(blocked).map(|index| self.graph.tasks()[index].id.clone()).collect()
     }
 
-    /// Returns the dependents of the tasks that are not skipped yet.
-    fn dependents_of(&self, tasks: &[TaskId]) -> Vec<TaskId> {
+    /// Returns the tasks that are skipped with these ones: all that depend on them and are not skipped yet.
+    pub fn skipped_with(&self, tasks: &[TaskId]) -> Vec<TaskId> {
         let mut all = Vec::new();
         for dependent in tasks.iter().flat_map(|task| self.graph.dependents(task)) {
             let skipped = self.task(&dependent).is_some_and(|state| matches!(state.status, TaskStatus::Skipped { .. }));
-            if !skipped && !all.contains(&dependent) {
+            if !skipped && !tasks.contains(&dependent) && !all.contains(&dependent) {
                 all.push(dependent);
             }
         }
         all
+    }
+
+    /// Tells whether a task can be skipped now; unless dependents are kept, with all that are skipped with it.
+    pub fn can_skip(&self, task: &TaskId, keep_dependents: bool) -> bool {
+        self.graph.index(task).is_some_and(|task| self.check_skip(task, keep_dependents).is_ok())
+    }
+
+    fn check_skip(&self, task: usize, keep_dependents: bool) -> Result<(), String> {
+        self.still_open_to_change(task)?;
+        if !keep_dependents {
+            self.dependents_open_to_change(task)?;
+        }
+        match self.tasks[task].status {
+            TaskStatus::Skipped { .. } => Err("it is skipped already".to_string()),
+            _ => Ok(()),
+        }
     }
 
     /// Checks whether a task's result can still be changed.
@@ -156,7 +169,7 @@ impl Run {
     /// Checks whether everything that depends on the task can still be skipped with it.
     fn dependents_open_to_change(&self, task: usize) -> Result<(), String> {
         let id = self.graph.tasks()[task].id.clone();
-        for dependent in self.dependents_of(&[id]) {
+        for dependent in self.skipped_with(&[id]) {
             if let Some(index) = self.graph.index(&dependent) {
                 self.still_open_to_change(index).map_err(|why| format!("{dependent} depends on it: {why}"))?;
             }
@@ -201,10 +214,7 @@ impl Run {
     }
 
     fn skip(&mut self, now: Time, task: usize, reason: &str) -> Result<(), String> {
-        self.still_open_to_change(task)?;
-        if matches!(self.tasks[task].status, TaskStatus::Skipped { .. }) {
-            return Err("it is skipped already".to_string());
-        }
+        self.check_skip(task, true)?;
         self.dequeue(task);
         let was_open = self.tasks[task].is_open();
         self.tasks[task].status = TaskStatus::Skipped { reason: reason.to_string(), at: now };

@@ -25,6 +25,7 @@ use mahabharatha_core::cost::Cost;
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::Time;
 use mahabharatha_core::markdown::bound_text;
+use mahabharatha_core::names::suggestion;
 use mahabharatha_core::prompt::Prompt;
 use mahabharatha_core::run::event::Reason;
 use mahabharatha_core::secrets::Redactor;
@@ -99,9 +100,21 @@ pub fn choose<'a>(
     asked: Option<&'a str>,
 ) -> Result<(&'a str, &'a AgentConfig)> {
     config.agent_for(task, asked).map_err(|name| {
-        Error::new(Kind::Invalid, format!("{}: there is no agent {name:?}", task.id))
-            .hint("Use one of the names under `agents:` in .mahabharatha/config.yaml.")
+        Error::new(Kind::Invalid, format!("{}: there is no agent {name:?}", task.id)).hint(suggested(config, name))
     })
+}
+
+/// Returns the agent that the user names; an error if the configuration has no agent of that name.
+pub fn named<'a>(config: &'a Config, name: &str) -> Result<&'a AgentConfig> {
+    config
+        .agent(name)
+        .ok_or_else(|| Error::new(Kind::Usage, format!("there is no agent {name:?}")).hint(suggested(config, name)))
+}
+
+/// Suggests agents of the configuration for a name that is none of them.
+fn suggested(config: &Config, name: &str) -> String {
+    let known: Vec<&str> = config.agents.keys().map(String::as_str).collect();
+    suggestion(name, "agents", &known)
 }
 
 /// Finds an agent's program: a plain name on PATH, a relative path from the main checkout.

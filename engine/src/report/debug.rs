@@ -142,6 +142,13 @@ pub struct BlockerState {
     pub resolution: String,
 }
 
+impl Findings {
+    /// Tells whether the feature has a journal without a run: `run` was refused before it began one.
+    fn is_not_run_yet(&self) -> bool {
+        self.status.is_none() && self.journal.health == "good" && self.journal.records == 0
+    }
+}
+
 impl TroubledTask {
     /// Tells whether there is anything to report about a task.
     pub fn is_troubled(task: &TaskView) -> bool {
@@ -162,11 +169,13 @@ pub fn blockers_of(view: &RunView) -> Vec<BlockerState> {
 
 /// Formats the findings. `one`: the user asked about a single task, so show more of its output.
 pub fn render(findings: &Findings, one: bool, paint: Paint) -> String {
-    let mut text = format!(
-        "{}: {}\n",
-        paint.apply(Style::Strong, &findings.feature),
-        findings.status.unwrap_or("cannot be told, since its journal tells of no run")
-    );
+    let feature = paint.apply(Style::Strong, &findings.feature);
+    let not_run_yet = findings.is_not_run_yet();
+    let mut text = match findings.status {
+        Some(status) => format!("{feature}: {status}\n"),
+        None if not_run_yet => format!("{feature}: not run yet; next: mahabharatha run {}\n", findings.feature),
+        None => format!("{feature}: cannot be told, since its journal tells of no run\n"),
+    };
     text.push_str(&state_of_files(findings));
     text.push_str(&timeline(findings, one, paint));
     for task in &findings.tasks {
@@ -185,6 +194,9 @@ pub fn render(findings: &Findings, one: bool, paint: Paint) -> String {
             let BlockerState { what, cause, resolution } = blocker;
             text.push_str(&format!("  {}: {}\n    {resolution}\n", one_line(what), headline(cause)));
         }
+    }
+    if not_run_yet && findings.hypotheses.is_empty() {
+        return text;
     }
     text.push_str(&heading("What it may be"));
     for hypothesis in &findings.hypotheses {

@@ -1,9 +1,13 @@
 //! Runs the gates on the base branch for `doctor --run-gates`. Starts no run.
 
+use mahabharatha_core::config::{Config, Isolation};
+use mahabharatha_core::graph::{Rules, TaskGraph};
+use mahabharatha_core::ids::Feature;
 use mahabharatha_core::run::Run;
 use mahabharatha_core::spec::GraphFile;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::short_branch;
+use mahabharatha_sys::project::Project;
 use mahabharatha_sys::store::locks::FeatureLock;
 use mahabharatha_sys::ui::Ui;
 
@@ -12,11 +16,53 @@ use crate::host::{self, Context, Settings};
 use crate::preflight::{Ground, Report};
 use crate::report::text::gate_logs;
 
+/// Graph that stands in for that of a feature: nothing that runs on the base depends on the tasks.
+const NO_FEATURE: &str = r#"{"feature":"doctor","tasks":[
+    {"id":"GATES","title":"Run the gates on the base","level":1,"files":{"create":["doctor"]},"foreground":true}]}"#;
+
 /// Runs the gates on the base as a starting run would, unless a run is active, and cleans up afterwards.
 pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui: &Ui) -> Result<()> {
+    check(report, ground, file, ui, |gate| gate_logs(ground.paths.feature(), gate))
+}
+
+/// Runs the gates on the base of a project without a feature, in directories of their own.
+pub fn check_gates_without_feature(
+    report: &mut Report,
+    project: &Project,
+    (config, isolation): (&Config, Isolation),
+    ui: &Ui,
+) -> Result<()> {
+    let file = GraphFile::parse(NO_FEATURE).expect("a constant, and valid");
+    let graph = TaskGraph::check(&file, None, Rules::ACCEPTED).0.expect("a constant, and valid");
+    let paths = project.feature(&Feature::new(file.feature.clone()).expect("a constant, and valid"));
+    let ground = Ground {
+        project,
+        paths: &paths,
+        config,
+        graph: &graph,
+        launches: false,
+        agent: None,
+        workers: config.workers.count,
+        isolation,
+        containers: None,
+        resumed: false,
+        executes: false,
+    };
+    check(report, &ground, file, ui, |_| format!("the logs in {}", paths.logs().join("gates").display()))
+}
+
+/// Runs the gates; `logs` says where the output of one is.
+fn check(
+    report: &mut Report,
+    ground: &Ground<'_>,
+    file: GraphFile,
+    ui: &Ui,
+    logs: impl Fn(&str) -> String,
+) -> Result<()> {
     let (project, paths, config) = (ground.project, ground.paths, ground.config);
     let policy = config.policy(ground.isolation, None, false, None);
     if !policy.has_gates {
+        report.warn("gates", "there are none to run.", "Set quality_gates in .mahabharatha/config.yaml.");
         return Ok(());
     }
     let _lock = match FeatureLock::try_acquire(paths.dir(), &paths.holder_file())? {
@@ -49,7 +95,7 @@ pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui
         report.fail(
             "gates",
             format!("{} fails on the base.", failure.gate),
-            format!("See {}. Fix it, or run with --allow-red-base.", gate_logs(paths.feature(), &failure.gate)),
+            format!("See {}. Fix it, or run with --allow-red-base.", logs(&failure.gate)),
         );
     }
     Ok(())

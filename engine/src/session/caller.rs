@@ -17,6 +17,7 @@ use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::Ui;
 
 use super::claims::{self, Participant};
+use super::undo::refuse_undone;
 use super::{Options, Outcome, control};
 use crate::host::jobs;
 use crate::lease::{self, Lease};
@@ -105,6 +106,7 @@ impl<'a> Caller<'a> {
         let lease = self.lease();
         let run =
             if lease.drives { Participant { place, ui, lease: &lease }.refresh()? } else { control::read_run(place)? };
+        refuse_undone(&place.paths, &run)?;
         let next = Next::of(&run);
         if next.step == Step::Completed && lease.drives {
             // The session still has to report on the run, without permission prompts.

@@ -7,6 +7,8 @@ use mahabharatha_core::run::{LevelStatus, Run};
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::short_branch;
 
+use super::control::no_such_level;
+
 /// Fails if `merge.target` was changed after a level was merged: later levels have to land on the same branch.
 pub(super) fn check_target(run: &Run, policy: &Policy) -> Result<()> {
     let merged = run.levels().iter().find(|level| matches!(level.status, LevelStatus::Merged { .. }));
@@ -22,12 +24,7 @@ pub(super) fn check_intent(intent: Intent, graph: &TaskGraph, run: Option<&Run>)
     let (Intent::Level(goal) | Intent::Merge(goal) | Intent::Session(Some(goal))) = intent else { return Ok(()) };
     let levels = graph.levels();
     if !levels.contains(&goal) {
-        let names: Vec<String> = levels.iter().map(Level::to_string).collect();
-        return Err(Error::new(Kind::Invalid, format!("there is no level {goal}")).hint(format!(
-            "The levels of {} are: {}.",
-            graph.feature,
-            names.join(", ")
-        )));
+        return Err(no_such_level(graph, goal));
     }
     let is_merged = |level: &Level| {
         let states = run.map(Run::levels).unwrap_or_default();

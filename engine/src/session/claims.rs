@@ -94,7 +94,7 @@ impl Participant<'_> {
                 .hint(format!("mahabharatha task start -f {}", paths.feature()))
         })?;
         drop(records);
-        super::undo::refuse_undone(&run)?;
+        super::undo::refuse_undone(paths, &run)?;
         let options = options(lease, Intent::Session(None));
         let (display, config) = (Display::start(ui, options.streams), specs::load_config(project)?);
         let isolation = run.policy().isolation;

@@ -1,8 +1,8 @@
 //! Sends commands to a run that another process drives, and applies them to a run that no process drives.
 
 use mahabharatha_core::config::Ports;
-use mahabharatha_core::graph::OwnedPath;
-use mahabharatha_core::ids::{Level, TaskId};
+use mahabharatha_core::graph::{OwnedPath, TaskGraph};
+use mahabharatha_core::ids::{Level, TaskId, WorkerId};
 use mahabharatha_core::names::suggestion;
 use mahabharatha_core::run::effect::Answer;
 use mahabharatha_core::run::event::{Command, Event, TaskBudget};
@@ -35,16 +35,28 @@ pub fn no_run(place: &Place) -> Error {
         .hint(format!("Start one: mahabharatha run {}", place.feature))
 }
 
-/// Returns the error for a name that is not a task of the run.
+/// Returns the error for a name that is not a task of the run, with the nearest one.
 pub fn no_such_task(run: &Run, name: &str) -> Error {
+    let known: Vec<&str> = run.graph().tasks().iter().map(|task| task.id.as_str()).collect();
     let message = format!("{} has no task {name}", run.feature());
-    Error::new(Kind::Usage, message).hint(suggested_task(run, name))
+    Error::new(Kind::Usage, message).hint(suggestion(name, "tasks", &known))
 }
 
-/// Suggests existing tasks for a name that is not a task.
-pub fn suggested_task(run: &Run, name: &str) -> String {
-    let known: Vec<&str> = run.graph().tasks().iter().map(|task| task.id.as_str()).collect();
-    suggestion(name, "tasks", &known)
+/// Returns the error for a level that the graph does not have, with those that it has.
+pub fn no_such_level(graph: &TaskGraph, level: Level) -> Error {
+    let levels: Vec<String> = graph.levels().iter().map(Level::to_string).collect();
+    Error::new(Kind::Usage, format!("{} has no level {level}", graph.feature))
+        .hint(format!("The levels are: {}.", levels.join(", ")))
+}
+
+/// Fails if the run has no such worker.
+pub fn check_worker(run: &Run, worker: WorkerId) -> Result<()> {
+    let count = run.workers().len();
+    if (worker.0 as usize) < count {
+        return Ok(());
+    }
+    let hint = format!("The workers of {} are 0 to {}.", run.feature(), count.saturating_sub(1));
+    Err(Error::new(Kind::Usage, format!("there is no worker {worker}")).hint(hint))
 }
 
 /// Returns the run as shown to the user. Whether a process drives it or a session holds its tasks is not in the
@@ -71,7 +83,7 @@ pub fn show_planning_cost(place: &Place) -> Result<()> {
 
 /// Sends a command to the process that drives the run, or applies it here if there is none.
 pub fn send(place: &Place, command: &Command) -> Result<Answer> {
-    refuse_undone(&read_run(place)?)?;
+    refuse_undone(&place.paths, &read_run(place)?)?;
     match spool::ask(place.paths.dir(), &place.paths.holder_file(), command)? {
         Asked::Answered(answer) => Ok(answer),
         Asked::TookLock { lock, request } => apply(place, &lock, request, command),
@@ -80,26 +92,30 @@ pub fn send(place: &Place, command: &Command) -> Result<Answer> {
 
 /// Sends a command to the process that drives the run; fails if there is none.
 pub fn send_to_driver(place: &Place, command: &Command) -> Result<Answer> {
-    let not_driven = || {
-        Error::new(Kind::Invalid, format!("no process drives {}", place.feature))
-            .hint(format!("Start or resume it: mahabharatha run {}", place.feature))
-    };
-    read_run(place)?;
-    if !is_driven(place)? {
-        return Err(not_driven());
+    if is_driven(place)?
+        && let Asked::Answered(answer) = spool::ask(place.paths.dir(), &place.paths.holder_file(), command)?
+    {
+        return Ok(answer);
     }
-    match spool::ask(place.paths.dir(), &place.paths.holder_file(), command)? {
-        Asked::Answered(answer) => Ok(answer),
-        Asked::TookLock { .. } => Err(not_driven()),
+    unfinished_run(place)?;
+    Err(Error::new(Kind::Invalid, format!("no process drives {}", place.feature))
+        .hint(format!("Resume it: mahabharatha run {}", place.feature)))
+}
+
+/// Returns the run if `run` can go on with it; fails if there has been none, or if it has ended for good.
+fn unfinished_run(place: &Place) -> Result<Run> {
+    let run = read_run(place)?;
+    refuse_undone(&place.paths, &run)?;
+    if run.ended() == Some(&End::Completed) {
+        return Err(Error::new(Kind::Invalid, format!("{} is completed; it has no workers", place.feature))
+            .hint("Plan what is new as another feature: mahabharatha plan NAME"));
     }
+    Ok(run)
 }
 
 /// Sets the number of workers of the run. Ports for more workers must be free.
 pub fn scale(place: &Place, workers: u32, ports: &Ports) -> Result<Answer> {
-    let run = read_run(place)?;
-    if run.ended() == Some(&End::Completed) {
-        return Err(Error::new(Kind::Invalid, format!("{} is completed; it has no workers", place.feature)));
-    }
+    let run = unfinished_run(place)?;
     let added = workers.saturating_sub(run.workers().len() as u32);
     drop(place.project.lease_ports(ports, added)?);
     send(place, &Command::Scale { workers })

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use mahabharatha_core::ids::{Oid, WorkerId};
+use mahabharatha_core::ids::{Feature, Oid, WorkerId};
+use mahabharatha_core::names::nearest;
 use mahabharatha_core::run::event::TaskCommit;
 use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
 use mahabharatha_core::view::RunView;
 use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
-use mahabharatha_sys::error::{Error, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::short_branch;
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::disk::lack_of_space;
@@ -35,13 +36,18 @@ pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Findings> {
     let examined = examine(&paths.journal(), &place.feature)?;
     let rebuilt = rebuild(paths, &examined.records);
     let run = rebuilt.as_ref().ok().and_then(Option::as_ref);
+    let has_task =
+        |task: &str| run.is_some_and(|run| run.graph().tasks().iter().any(|known| known.id.as_str() == task));
+    if let Some(word) = task.filter(|word| !has_task(word)) {
+        refuse_feature(place, run, word)?;
+    }
     if examined.health == Health::Missing && !paths.dir().join("jobs").exists() {
         return Err(control::no_run(place));
     }
     let driven = holder.is_some() || sessions.iter().any(|session| session.drives);
     let view = run.map(|run| control::view(place, run, driven)).transpose()?;
     if let (Some(task), Some(run)) = (task, run)
-        && !run.graph().tasks().iter().any(|known| known.id.as_str() == task)
+        && !has_task(task)
     {
         return Err(control::no_such_task(run, task));
     }
@@ -76,6 +82,20 @@ pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Findings> {
     }
     findings.hypotheses = hypotheses(&findings, run);
     Ok(findings)
+}
+
+/// Fails if a word that is no task is, or is near, the name of a feature, and is not near that of a task.
+fn refuse_feature(place: &Place, run: Option<&Run>, word: &str) -> Result<()> {
+    let features = place.project.known_features();
+    let features: Vec<&str> = features.iter().map(Feature::as_str).collect();
+    let tasks: Vec<&str> = run.iter().flat_map(|run| run.graph().tasks()).map(|task| task.id.as_str()).collect();
+    // Any two names of one or two letters are near.
+    let is_meant = features.contains(&word) || word.len() > 2 && nearest(word, &tasks).is_none();
+    match nearest(word, &features).filter(|_| is_meant) {
+        Some(feature) => Err(Error::new(Kind::Usage, format!("{} has no task {word}", place.feature))
+            .hint(format!("For the feature {feature}: mahabharatha debug -f {feature}"))),
+        None => Ok(()),
+    }
 }
 
 fn journal_state(place: &Place, examined: &Examined, inconsistent: Option<&Error>) -> JournalState {

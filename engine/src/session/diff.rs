@@ -223,11 +223,8 @@ impl<'a> Reader<'a> {
     }
 
     fn level(&self, level: Level) -> Result<Diff> {
-        let state = self.run.levels().iter().find(|state| state.level == level).ok_or_else(|| {
-            let known: Vec<String> = self.run.levels().iter().map(|state| state.level.to_string()).collect();
-            Error::new(Kind::Usage, format!("{} has no level {level}", self.run.feature()))
-                .hint(format!("The levels are: {}.", known.join(", ")))
-        })?;
+        let state = self.run.levels().iter().find(|state| state.level == level);
+        let state = state.ok_or_else(|| control::no_such_level(self.run.graph(), level))?;
         let steps = self.steps_of_level(state)?;
         if steps.is_empty() && !matches!(state.status, LevelStatus::Merged { .. }) {
             return Err(Error::new(Kind::Invalid, format!("no task of level {level} is completed yet")));

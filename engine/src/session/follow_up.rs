@@ -28,7 +28,7 @@ pub struct FollowUp {
 /// Appends a follow-up to the graph of a feature and returns its id and level; `None` if the graph has it already. Nothing is
 /// written unless the run can take it in.
 pub fn append(place: &Place, run: &Run, follow_up: &FollowUp) -> Result<Option<(TaskId, Level)>> {
-    refuse_undone(run)?;
+    refuse_undone(&place.paths, run)?;
     let _lock = GraphLock::wait(place.paths.dir())?;
     let tree = specs::start_tree(&place.project.git(), &run.setup().start)?;
     let mut file = specs::read_graph(&place.paths, &tree)?;

@@ -47,9 +47,7 @@ pub enum SentBack {
 /// Returns the completed tasks, of one level or of all, and whether they were reviewed.
 pub fn items(place: &Place, run: &Run, level: Option<Level>) -> Result<Vec<Item>> {
     if let Some(level) = level.filter(|level| !run.graph().levels().contains(level)) {
-        let known: Vec<String> = run.graph().levels().iter().map(Level::to_string).collect();
-        return Err(Error::new(Kind::Usage, format!("{} has no level {level}", run.feature()))
-            .hint(format!("The levels are: {}.", known.join(", "))));
+        return Err(control::no_such_level(run.graph(), level));
     }
     let verdicts = read(place)?;
     let tasks = run.graph().tasks().iter().filter(|task| level.is_none_or(|level| task.level == level));

@@ -6,7 +6,7 @@ use mahabharatha_core::run::{End, LevelStatus, Run, record};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::short_branch;
-use mahabharatha_sys::project::Place;
+use mahabharatha_sys::project::{FeaturePaths, Place};
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::store::locks::IntegrationLock;
 
@@ -115,14 +115,31 @@ fn not_landed(run: &Run, level: Level, branch: &str) -> Error {
     Error::new(Kind::Invalid, message).hint(hint)
 }
 
+/// Fails if the feature was undone; one that has not run was not.
+pub fn refuse_undone_feature(place: &Place) -> Result<()> {
+    let run = rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
+    run.map_or(Ok(()), |run| refuse_undone(&place.paths, &run))
+}
+
 /// Fails if the feature was undone: its run has ended for good.
-pub fn refuse_undone(run: &Run) -> Result<()> {
+pub fn refuse_undone(paths: &FeaturePaths, run: &Run) -> Result<()> {
     if run.ended() != Some(&End::Undone) {
         return Ok(());
     }
     let feature = run.feature();
+    let specs = format!(".gsd/specs/{feature}");
+    let again = match paths.requirements() {
+        file if file.is_file() => {
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            format!("mahabharatha plan NAME --from {specs}/{name}")
+        }
+        // A graph that names another feature is refused.
+        _ => format!(
+            "copy {specs}/task-graph.json, set `feature` to NAME in the copy, and mahabharatha design NAME --from-graph \
+             COPY --force"
+        ),
+    };
     Err(Error::new(Kind::Invalid, format!("{feature} was undone, and does not run again")).hint(format!(
-        "Bring it back by reverting its reverts (git log --grep \"Revert level\"), or plan it as another feature: \
-         mahabharatha plan NAME --from .gsd/specs/{feature}/requirements.md"
+        "Bring it back by reverting its reverts (git log --grep \"Revert level\"), or plan it as another feature: {again}"
     )))
 }

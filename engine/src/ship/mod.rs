@@ -63,7 +63,7 @@ impl Shipment {
     /// Ships the merged levels of a feature.
     pub fn of_feature(place: &Place, options: &ShipOptions) -> Result<Shipment> {
         let run = control::read_run(place)?;
-        refuse_undone(&run)?;
+        refuse_undone(&place.paths, &run)?;
         let commit = merged_commit(&run, options.partial)?;
         let base = options.base.clone().unwrap_or_else(|| short_branch(&run.setup().base_branch).to_owned());
         let branch = options.branch.clone().unwrap_or_else(|| format!("feat/{}", place.feature));
@@ -86,7 +86,7 @@ impl Shipment {
 
     /// Fails if there has been no run of the feature, or if it was undone.
     pub fn check_run(place: &Place) -> Result<()> {
-        refuse_undone(&control::read_run(place)?)
+        refuse_undone(&place.paths, &control::read_run(place)?)
     }
 
     /// Ships the branch that is checked out.

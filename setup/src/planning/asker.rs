@@ -85,13 +85,7 @@ impl<'a> Asker<'a> {
         root: &'a Path,
         project: Option<&'a Project>,
     ) -> Result<Self> {
-        let agent = config.agent(name).ok_or_else(|| {
-            let known: Vec<&str> = config.agents.keys().map(String::as_str).collect();
-            Error::new(Kind::Usage, format!("unknown agent {name:?}")).hint(format!(
-                "Use an agent from agents: in .mahabharatha/config.yaml ({}), or none.",
-                known.join(", ")
-            ))
-        })?;
+        let agent = agent::named(config, name)?;
         if agent.command.is_empty() {
             return Err(Error::new(Kind::Invalid, format!("the agent {name} has no command configured"))
                 .hint(format!("Set agents.{name}.command in .mahabharatha/config.yaml.")));

@@ -17,7 +17,7 @@ use mahabharatha_engine::report::files::{self as report_files, Checkpoint};
 use mahabharatha_engine::report::plan::render_plan;
 use mahabharatha_engine::report::text::{amount, cost_phrase, count, graph_size};
 use mahabharatha_engine::report::{extended, human_duration};
-use mahabharatha_engine::session::{self, control};
+use mahabharatha_engine::session::{self, control, undo};
 use mahabharatha_engine::specs;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::short_branch;
@@ -112,11 +112,9 @@ impl<'a> Designing<'a> {
         let start = session::start_commit(&place.project, run.as_ref())?;
         let run_cost = run.as_ref().map(Run::attempts_cost).unwrap_or_default();
         let begun = run.filter(Run::has_begun);
+        check_not_begun(place, begun.as_ref(), options.force)?;
         if !options.force && !options.with_run {
             check_requirements(place, approval_status)?;
-        }
-        if !options.force {
-            check_not_begun(place, begun.as_ref())?;
         }
         let committing = committing(ui, options)?;
         if committing != Committing::No {
@@ -411,9 +409,11 @@ pub fn check_requirements(place: &Place, approval_status: ApprovalStatus) -> Res
     Err(Error::new(Kind::Invalid, message).hint(hint))
 }
 
-/// Refuses to change the graph of a run that has begun.
-fn check_not_begun(place: &Place, begun: Option<&Run>) -> Result<()> {
-    if begun.is_none() {
+/// Refuses to change the graph of a run that has begun, unless forced, and that of an undone feature.
+fn check_not_begun(place: &Place, begun: Option<&Run>, force: bool) -> Result<()> {
+    let Some(run) = begun else { return Ok(()) };
+    undo::refuse_undone(&place.paths, run)?;
+    if force {
         return Ok(());
     }
     Err(Error::new(Kind::Invalid, format!("a run of {} with the current graph has begun", place.feature))

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::SystemTime;
 
-use mahabharatha_core::ids::Feature;
+use mahabharatha_core::ids::{BadName, Feature};
 use mahabharatha_core::names::suggestion;
 
 use super::Project;
@@ -16,6 +16,12 @@ use crate::error::{Error, Kind, Result, io};
 const VARIABLES: [&str; 2] = ["ZERG_FEATURE", "MAHABHARATHA_FEATURE"];
 
 impl Project {
+    /// Returns the feature that an argument names; none if it is blank.
+    pub fn feature_argument(name: &str) -> Result<Option<Feature>> {
+        let name = not_blank(name);
+        name.map(|name| Feature::new(name).map_err(|bad| bad_name("", &bad, Kind::Usage))).transpose()
+    }
+
     /// Returns the feature named by the flag, an environment variable, `.gsd/.current-feature`, the newest state
     /// file or the only spec, in this order. A blank value counts as unset.
     pub fn which_feature(
@@ -23,17 +29,27 @@ impl Project {
         flag: Option<&str>,
         variable: impl Fn(&'static str) -> Option<OsString>,
     ) -> Result<Feature> {
+        self.find_feature(flag, variable).map(|(feature, _)| feature)
+    }
+
+    /// Returns the feature as `which_feature` does, and what named it if the caller's argument or flag did not.
+    pub fn find_feature(
+        &self,
+        flag: Option<&str>,
+        variable: impl Fn(&'static str) -> Option<OsString>,
+    ) -> Result<(Feature, Option<&'static str>)> {
         if let Some(name) = flag.and_then(not_blank) {
-            return named(name, "--feature", Kind::Usage);
+            return Ok((named(name, "--feature", Kind::Usage)?, None));
         }
         if let Some((variable, name)) = from_environment(variable)? {
-            return named(&name, variable, Kind::Usage);
+            return Ok((named(&name, variable, Kind::Usage)?, Some(variable)));
         }
         let file = self.current_feature_file();
         match read_to_string(&file, SMALL_FILE_BYTES) {
             Ok(text) => {
                 if let Some(name) = not_blank(&text) {
-                    return named(name, &file.display().to_string(), Kind::Invalid);
+                    let feature = named(name, &file.display().to_string(), Kind::Invalid)?;
+                    return Ok((feature, Some(".gsd/.current-feature")));
                 }
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -51,7 +67,8 @@ impl Project {
             }
             Err(error) => return Err(io("read", &file)(error)),
         }
-        self.newest_state().or_else(|| self.only_spec()).ok_or_else(|| self.no_feature())
+        let newest = self.newest_state().map(|feature| (feature, Some("the newest file in .mahabharatha/state")));
+        newest.or_else(|| Some((self.only_spec()?, None))).ok_or_else(|| self.no_feature())
     }
 
     fn no_feature(&self) -> Error {
@@ -86,15 +103,16 @@ impl Project {
         features
     }
 
-    /// A feature that a command names and that should be there already.
-    pub fn check_known(&self, feature: &Feature) -> Result<()> {
+    /// Fails if there is no such feature. `source` is what named it, if not the caller's argument or flag.
+    pub fn check_known(&self, feature: &Feature, source: Option<&str>) -> Result<()> {
         let known = self.known_features();
         // Where there are none at all, the command itself says how to begin one.
         if known.is_empty() || known.contains(feature) {
             return Ok(());
         }
         let names: Vec<&str> = known.iter().map(Feature::as_str).collect();
-        Err(Error::new(Kind::Usage, format!("there is no feature {feature}")).hint(suggestion(
+        let source = source.map(|source| format!(" (from {source})")).unwrap_or_default();
+        Err(Error::new(Kind::Usage, format!("there is no feature {feature}{source}")).hint(suggestion(
             feature.as_str(),
             "features",
             &names,
@@ -150,10 +168,12 @@ fn from_environment(variable: impl Fn(&'static str) -> Option<OsString>) -> Resu
 }
 
 fn named(name: &str, source: &str, kind: Kind) -> Result<Feature> {
-    Feature::new(name).map_err(|bad| {
-        Error::new(kind, format!("{source}: {:?} is not a valid {}", bad.value, bad.what))
-            .hint(format!("For a feature, {}.", bad.rule))
-    })
+    Feature::new(name).map_err(|bad| bad_name(&format!("{source}: "), &bad, kind))
+}
+
+fn bad_name(source: &str, bad: &BadName, kind: Kind) -> Error {
+    Error::new(kind, format!("{source}{:?} is not a valid {}", bad.value, bad.what))
+        .hint(format!("For a feature, {}.", bad.rule))
 }
 
 fn not_blank(text: &str) -> Option<&str> {
