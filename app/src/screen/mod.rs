@@ -1,4 +1,4 @@
-//! The screen: a run on the whole terminal, with keys that steer it.
+//! The screen: a run on the whole terminal, with keys that control it.
 //!
 //! ```text
 //! journal, slots, logs ─ feed ─▶ Data ─┐

@@ -402,7 +402,7 @@ impl Config {
             max_usd_per_task: self.budget.max_usd_per_task,
             onto_staging: self.merge.target == MergeTarget::Staging,
             clean_gates: self.gates.clean,
-            heeds_limits: true,
+            waits_for_limits: true,
             accepted: self.accepted(),
             approval: self.merge.approval == MergeApproval::Level,
             amend: self.ownership.amend,

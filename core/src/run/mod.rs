@@ -5,6 +5,7 @@
 mod accepted;
 mod breaker;
 mod command;
+mod control;
 mod drive;
 pub mod effect;
 pub mod event;
@@ -20,7 +21,6 @@ mod schedule;
 mod service;
 mod session;
 mod state;
-mod steer;
 mod step;
 mod task_budget;
 mod work_time;

@@ -182,7 +182,7 @@ impl Telling<'_> {
     }
 
     /// Tells whether this process starts nothing more.
-    fn is_winding_down(&self) -> bool {
+    fn is_draining(&self) -> bool {
         matches!(self.run.phase(), Phase::Draining { .. } | Phase::Ended { .. })
     }
 
