@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mahabharatha_core::run::End;
+use mahabharatha_engine::report::TICK_INTERVAL;
 use mahabharatha_engine::session;
 use mahabharatha_engine::specs;
 use mahabharatha_sys::crash;
@@ -21,8 +22,6 @@ use super::render::{self, Frame};
 use super::state::{State, Tab};
 use crate::observe::{Action, Data, Feed, Planned, planned};
 
-/// Interval at which clocks move.
-const TICK: Duration = Duration::from_secs(1);
 /// Shortest time between two looks at the run.
 const MIN_INTERVAL: Duration = Duration::from_millis(40);
 
@@ -137,7 +136,7 @@ fn listen(sender: &Sender<News>) -> Result<()> {
             signals::terminate_by(signal);
         }
     };
-    signals::listen(handle).map_err(Error::caused("cannot listen for signals"))
+    signals::listen(handle)
 }
 
 fn read_keys(sender: &Sender<News>) {
@@ -236,7 +235,7 @@ impl Screen<'_> {
         let has_clock = self.data.view.blockers.iter().any(|blocker| blocker.since.is_some());
         match is_stale {
             true => Some(MIN_INTERVAL.saturating_sub(looked.elapsed())),
-            false => (has_clock || self.may_change()).then_some(TICK),
+            false => (has_clock || self.may_change()).then_some(TICK_INTERVAL),
         }
     }
 

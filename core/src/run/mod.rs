@@ -25,7 +25,7 @@ mod step;
 mod task_budget;
 mod work_time;
 
-pub use breaker::Breaker;
+pub use breaker::{Breaker, MIN_LIFETIME};
 pub use drive::{Host, Journal, drive, happen, record, record_start, replay, take_over, turn};
 pub use effect::{Effect, EffectId};
 pub use event::Event;
