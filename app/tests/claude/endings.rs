@@ -76,7 +76,7 @@ fn an_agent_says_that_it_cannot_be_done_or_that_a_person_must_choose() {
     bench.repo.graph("x", &[task("A-1", 1, "a.txt"), task("A-2", 1, "b.txt")]);
     bench.run(&["run"]).code(3);
     assert_eq!(bench.repo.task("A-1")["reason"], "there is no database");
-    assert_eq!(bench.repo.task("A-2")["reason"], "a person must decide: red or blue?");
+    assert_eq!(bench.repo.task("A-2")["reason"], "the user must decide: red or blue?");
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn an_answer_goes_to_a_run_that_is_on() {
         .code(1)
         .says("B: not queued again: it is in progress on worker")
         .says("mahabharatha stop");
-    repo.run(&["retry", "A", "--note", "use sqlite", "--run"]).code(0).does_not_say("Nothing runs now");
+    repo.run(&["retry", "A", "--note", "use sqlite", "--run"]).code(0).does_not_say("is not running. Continue with");
     repo.wait_until("A is completed", || repo.task_status("A") == "completed");
     repo.let_go("all");
     run.wait().code(0).says("A: answer it: `mahabharatha retry A --note \"…\"`").says("A is retried: use sqlite");
@@ -281,7 +281,7 @@ fn a_grant_reaches_a_run_that_is_on_and_holds_after_a_changed_graph() {
     let run = repo.run_until_up(&["B"]);
     repo.wait_until("A is blocked", || repo.task_status("A") == "blocked");
     repo.run(&["task", "grant", "B", "other"]).code(1).says("it is in progress").says("mahabharatha stop");
-    repo.run(&["task", "grant", "A", "types.rs"]).code(0).does_not_say("Nothing runs now");
+    repo.run(&["task", "grant", "A", "types.rs"]).code(0).does_not_say("is not running. Continue with");
     repo.wait_until("A is completed", || repo.task_status("A") == "completed");
     repo.run(&["stop"]).code(0);
     run.wait().code(130).says("A is granted types.rs");

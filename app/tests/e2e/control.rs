@@ -35,7 +35,7 @@ fn a_blocked_task_is_tried_again_and_a_completed_one_is_done_anew() {
         .says("A-2: queued again")
         .says("B-1: not queued again: it is queued already")
         .says("Z-9: not queued again: there is no such task")
-        .says("go on with: mahabharatha run x");
+        .says("Continue with: mahabharatha run x");
     assert_eq!(task_refs(&repo), [""; 0]);
     assert_eq!([repo.task_status("A-1"), repo.task_status("A-2")], ["pending", "pending"]);
     repo.write(".gsd/specs/x/A-1.ok", "");
@@ -118,7 +118,7 @@ fn tasks_are_skipped_while_the_run_is_on() {
     repo.graph("x", &[held("A-1", 1, "a1"), simple("A-2", 1, "a2"), after(simple("B-1", 2, "b1"), &["A-2"])]);
     let run = repo.run_until_up(&["A-1"]);
     repo.run(&["skip", "A-1", "--reason", "slow", "--yes"]).code(1).says("it is in progress on worker 0");
-    repo.run(&["skip", "A-2", "--reason", "not now", "--yes"]).code(0).does_not_say("Nothing runs now");
+    repo.run(&["skip", "A-2", "--reason", "not now", "--yes"]).code(0).does_not_say("is not running. Continue with");
     repo.let_go("all");
     run.wait().code(0).says("A-2 is skipped: not now").says("B-1 is skipped: not now");
     let tree = repo.tree("main");

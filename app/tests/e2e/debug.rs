@@ -78,7 +78,7 @@ fn a_run_that_died_is_told_from_one_that_is_on() {
     let told = repo.run(&["debug"]).code(0);
     told.says("x: paused")
         .says("lock: free; the file .lock names a process that has exited")
-        .says("The process that drove the run died; its workers go on.")
+        .says("The orchestrator died; its workers are still running.")
         .says(&format!("A.1, process {worker}"));
     repo.run(&["stop", "--force"]).code(0);
     repo.let_go("all");
@@ -248,7 +248,7 @@ fn what_is_blocked_is_named_with_its_cause_whatever_that_is() {
     repo.run(&["run", "--dry-run", "--agent", "a"]).code(0).says("sh -c 'echo a'\n");
     repo.run(&["run", "--dry-run"]).code(0).says("printf '%s  %s' a b\n").says("\tfalse\n");
     repo.run(&["run"]).code(3);
-    let told = repo.run(&["debug"]).code(0).says("A is blocked: there is no key").does_not_say("Nothing looks wrong");
+    let told = repo.run(&["debug"]).code(0).says("A is blocked: there is no key").does_not_say("No problem was found");
     let block =
         "shell that `mahabharatha sandbox -f x --task B` opens:\n      printf '%s  %s' a b\n      \tfalse\n    Once";
     let told = told.says("verified by: printf '%s  %s' a b\n               \tfalse\n").says(block);
@@ -269,5 +269,5 @@ fn a_level_that_failed_its_gate_is_named_with_its_cause() {
     let found = repo.run(&["debug", "--json"]).code(0).json();
     let cause = found["hypotheses"][0]["cause"].as_str().unwrap();
     assert!(cause.starts_with("level 1: gate lint failed: a.txt:1:BAD; "), "{cause}");
-    repo.run(&["debug"]).code(0).does_not_say("Nothing looks wrong");
+    repo.run(&["debug"]).code(0).does_not_say("No problem was found");
 }

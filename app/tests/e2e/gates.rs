@@ -41,7 +41,7 @@ fn a_red_base_ends_with_7_and_shows_the_output() {
     assert!(!repo.exists(".git/launched"));
     assert_eq!(repo.git(&["rev-parse", "main"]), before);
     assert_eq!(repo.status()["status"], "failed");
-    assert!(repo.read(".gsd/STATE.md").contains("gates are red on the base before anything ran: lint"));
+    assert!(repo.read(".gsd/STATE.md").contains("gates fail on the base: lint"));
     // Once it is fixed the run starts from there.
     repo.config(&gates(&[("lint", "grep title README.md")], ""));
     repo.run(&["run"]).code(7).says("lint: grep title README.md");

@@ -57,7 +57,7 @@ fn without_a_feature_the_rest_is_checked() {
     let repo = Repo::new();
     repo.run(&["doctor"]).code(0).says("ok      git").says("no feature is named");
     std::fs::remove_file(repo.join(".mahabharatha/config.yaml")).unwrap();
-    repo.run(&["doctor"]).code(0).says("config: there is no ").says("`mahabharatha init` writes one");
+    repo.run(&["doctor"]).code(0).says("config: no ").says("`mahabharatha init` writes one");
     // The default agent is missed before a feature needs it.
     repo.write(".mahabharatha/config.yaml", "agents: { claude: { kind: claude, command: no-such-client } }\n");
     let checks = repo.run(&["doctor", "--json"]).code(0).json();

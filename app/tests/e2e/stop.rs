@@ -211,7 +211,7 @@ fn each_signal_stops_in_good_order_with_all_that_agents_left_running() {
 fn the_second_signal_stops_at_once() {
     // The agent does not listen, and would have ten seconds.
     let (repo, ran) = signalled(&["INT", "INT"]);
-    ran.code(130).says("asked to stop at once");
+    ran.code(130).says("forced stop");
     repo.let_go("all");
     repo.run(&["run"]).code(0);
     assert_eq!(repo.show("refs/mahabharatha/x/wip/A-1/1:a1"), "half");

@@ -334,7 +334,7 @@ impl Run {
                     self.tasks[index].carry.wip = wip;
                 }
                 let escalated = matches!(report.end, JobEnd::Escalated { .. });
-                let why = if escalated { format!("a person must decide: {reason}") } else { reason.clone() };
+                let why = if escalated { format!("the user must decide: {reason}") } else { reason.clone() };
                 if self.meet_needs(index, reason, report.ungrantable.is_empty()) {
                     self.requeue(index);
                 } else {

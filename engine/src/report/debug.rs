@@ -186,7 +186,7 @@ pub fn render(findings: &Findings, one: bool, paint: Paint) -> String {
             text.push_str(&format!("  {}: {}\n    {resolution}\n", one_line(what), headline(cause)));
         }
     }
-    text.push_str(&heading("What it may be"));
+    text.push_str(&heading("Likely causes"));
     for hypothesis in &findings.hypotheses {
         text.push_str(&format!("  {} [{}]\n", hypothesis.cause, hypothesis.code));
         for line in &hypothesis.evidence {
@@ -195,7 +195,7 @@ pub fn render(findings: &Findings, one: bool, paint: Paint) -> String {
         text.push_str(&format!("    {}\n", hypothesis.next.replace('\n', "\n    ")));
     }
     if findings.hypotheses.is_empty() {
-        text.push_str("  Nothing looks wrong.\n");
+        text.push_str("  No problem was found.\n");
     }
     text
 }

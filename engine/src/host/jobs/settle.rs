@@ -70,7 +70,7 @@ pub(super) fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock, 
     report
 }
 
-/// Returns what is known of the cost of an attempt that left no result.
+/// Returns the known cost of an attempt without a result.
 pub(super) fn unreported_cost(context: &Context, job: &Job, dir: &Path) -> Cost {
     match &job.performer {
         Performer::Session(_) => Cost::of(None, subagents::tokens(dir)),
