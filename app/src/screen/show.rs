@@ -157,6 +157,7 @@ impl Screen<'_> {
         let mut looked = Instant::now();
         let mut is_stale = false;
         loop {
+            self.state.clock_moved(Instant::now());
             // A terminal that is gone shows nothing, and must not end the run.
             if self.draw().is_err() {
                 return Ok(self.left());
@@ -230,9 +231,10 @@ impl Screen<'_> {
         self.data.driven || self.data.view.workers.iter().any(|worker| worker.status == "running")
     }
 
-    /// Returns how long to wait at most: until the clock moves, while one does. That of a problem always does.
+    /// Returns how long to wait at most: until the clock moves, while one does. That of a problem or a message always does.
     fn wait(&self, is_stale: bool, looked: Instant) -> Option<Duration> {
-        let has_clock = self.data.view.blockers.iter().any(|blocker| blocker.since.is_some());
+        let has_clock =
+            self.state.message.is_some() || self.data.view.blockers.iter().any(|blocker| blocker.since.is_some());
         match is_stale {
             true => Some(MIN_INTERVAL.saturating_sub(looked.elapsed())),
             false => (has_clock || self.may_change()).then_some(TICK_INTERVAL),
