@@ -383,7 +383,7 @@ fn a_completed_task_that_fixes_a_gate_is_shown_as_running() {
 }
 
 #[test]
-fn a_red_gate_shows_its_name_its_last_lines_and_the_key_that_goes_on() {
+fn a_failed_gate_shows_its_name_its_last_lines_and_the_key_that_continues() {
     let mut sample = red_gate();
     for _ in 0..9 {
         match sample.running().is_empty() {
