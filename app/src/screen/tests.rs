@@ -1,5 +1,7 @@
 //! Frames of the screen in its states and sizes, and what keys do.
 
+mod narrow;
+
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Level, Oid, TaskId};
 use mahabharatha_core::run::Event;
