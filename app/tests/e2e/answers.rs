@@ -241,7 +241,7 @@ fn an_agent_cannot_ask_forever_nor_for_what_is_not_to_be_had() {
 }
 
 #[test]
-fn the_file_of_an_unfinished_task_is_never_granted_and_its_owner_is_told() {
+fn the_file_of_an_unfinished_task_is_refused_and_its_owner_gets_the_request() {
     let repo = Repo::new();
     repo.config("agent: command\nworkers: { count: 1 }\nretry: { max_attempts: 1 }\nownership: { amend: auto }\n");
     let script = "cat > \"$MAHABHARATHA_SPEC_DIR/prompt-C-1\"; echo C > c";

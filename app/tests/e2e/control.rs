@@ -22,7 +22,7 @@ fn task_refs(repo: &Repo) -> Vec<String> {
 }
 
 #[test]
-fn a_blocked_task_is_tried_again_and_a_completed_one_is_done_anew() {
+fn retry_repeats_blocked_and_completed_tasks() {
     let repo = Repo::new();
     repo.config("agent: command\nretry: { max_attempts: 1 }\n");
     repo.graph("x", &[failing("A-1", 1, "a1"), doing("A-2", 1, "a2", "echo x > a2"), simple("B-1", 2, "b1")]);
@@ -262,7 +262,7 @@ fn cleanup_of_all_features_leaves_those_that_run_alone() {
 }
 
 #[test]
-fn what_cleanup_removed_is_not_taken_for_work_of_the_next_attempt() {
+fn files_that_cleanup_removed_are_no_changes_of_the_next_attempt() {
     let repo = Repo::new();
     repo.graph("x", &[held("A", 1, "a")]);
     let run = repo.run_until_up(&["A"]);

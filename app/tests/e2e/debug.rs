@@ -12,7 +12,7 @@ use crate::support::{Repo, simple, task, with};
 const JOURNAL: &str = ".git/mahabharatha/x/events.jsonl";
 
 #[test]
-fn everything_that_a_person_needs_to_find_the_cause() {
+fn debug_shows_everything_that_the_user_needs_to_find_the_cause() {
     let repo = Repo::new();
     repo.config("workers: { count: 2 }\n");
     let verified = json!({ "verification": { "command": "grep right a.txt" } });
@@ -62,7 +62,7 @@ fn everything_that_a_person_needs_to_find_the_cause() {
 }
 
 #[test]
-fn a_run_that_died_is_told_from_one_that_is_on() {
+fn debug_distinguishes_a_dead_run_from_a_live_one() {
     let repo = Repo::new();
     repo.graph("x", &[held("A", 1, "a.txt")]);
     let run = repo.run_until_up(&["A"]);
@@ -122,7 +122,7 @@ fn goes_on_to_the_end(repo: &Repo, case: &str) {
 
 /// Cut wherever its journal is damaged, a run comes to the same end: what is forgotten is found again.
 #[test]
-fn a_journal_that_is_damaged_at_any_line_is_repaired_and_goes_on() {
+fn a_journal_damaged_at_any_line_is_repaired_and_the_run_continues() {
     let lines = half_done().read(JOURNAL).lines().count();
     assert!(lines > 15, "{lines}");
     let case = |number: usize| {

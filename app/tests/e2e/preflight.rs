@@ -140,7 +140,7 @@ fn a_missing_agent() {
 }
 
 #[test]
-fn a_task_that_nobody_can_do() {
+fn a_task_without_a_usable_agent() {
     let repo = ready();
     let mut task = simple("A", 1, "a.txt");
     task.as_object_mut().unwrap().remove("run");
@@ -202,7 +202,7 @@ fn a_red_base_until_it_is_fixed() {
 }
 
 #[test]
-fn files_of_tasks_that_a_person_has_changed_are_named() {
+fn owned_files_with_uncommitted_changes_are_named() {
     let repo = Repo::new();
     let mut task = simple("A", 1, "README.md");
     task["files"] = serde_json::json!({ "modify": ["README.md"] });

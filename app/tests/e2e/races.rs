@@ -291,7 +291,7 @@ fn person_at_work(repo: &Repo, over: &AtomicBool) -> [AtomicU32; 4] {
 }
 
 #[test]
-fn twenty_worktrees_come_and_go_while_a_person_uses_git() {
+fn twenty_worktrees_come_and_go_while_the_user_uses_git() {
     let repo = Repo::new();
     repo.config("workers: { count: 20 }\n");
     let tasks: Vec<Value> = (0..2)

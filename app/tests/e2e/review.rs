@@ -103,7 +103,7 @@ fn a_follow_up_may_change_what_its_task_was_granted() {
 }
 
 #[test]
-fn a_follow_up_waits_for_the_run_that_goes_on() {
+fn a_follow_up_waits_for_the_end_of_the_current_run() {
     let repo = Repo::new();
     let held = task("B", 2, "b.txt", &format!("{HELD} touch b.txt"));
     repo.graph("x", &[by_prompt("A", "a.txt"), held]);

@@ -92,7 +92,7 @@ fn stop_by_force_ends_a_run_whose_processes_are_suspended() {
 }
 
 #[test]
-fn a_stopped_worker_hands_its_task_to_another_and_the_run_goes_on() {
+fn the_task_of_a_stopped_worker_is_requeued_and_the_run_continues() {
     let repo = Repo::new();
     repo.config("workers: { count: 2 }\n");
     repo.graph("x", &[held("A-1", 1, "a1"), held("A-2", 1, "a2")]);

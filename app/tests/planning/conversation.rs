@@ -179,7 +179,7 @@ fn what_is_pasted_answers_one_question_and_no_other() {
 }
 
 #[test]
-fn nobody_is_asked_to_write_or_to_change_nothing() {
+fn an_empty_wish_is_asked_again_and_an_empty_change_is_none() {
     let repo = Repo::new();
     repo.config("agent: command\nagents: { mine: { kind: command, command: [./agent.sh] } }\n");
     let story = "{\"title\":\"t\",\"criteria\":[\"prints 1\"]}";
@@ -198,7 +198,7 @@ fn nobody_is_asked_to_write_or_to_change_nothing() {
 }
 
 #[test]
-fn what_a_person_wrote_outlasts_what_an_agent_makes_of_it() {
+fn the_users_text_is_kept_beside_the_agents_version() {
     let repo = Repo::new();
     repo.config("agent: command\nagents: { mine: { kind: command, command: [./agent.sh] } }\n");
     let story = "{\"title\":\"A visitor can buy a book\",\"criteria\":[\"prints 1\"]}";
