@@ -1,4 +1,4 @@
-//! Steering a run: answers to blocked agents, and files that tasks are granted.
+//! Answers to blocked agents, and files that tasks are granted.
 
 use std::io::Write as _;
 use std::process::Stdio;

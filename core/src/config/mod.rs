@@ -1,4 +1,7 @@
 //! `.mahabharatha/config.yaml`: its keys and their defaults.
+//!
+//! Called by `engine/specs`, which reads the file, and by `init`. Must never stop at the first problem or guess a
+//! value for a wrong one.
 
 mod accepted;
 mod agents;
