@@ -1,4 +1,7 @@
 //! Schedules the tasks of a graph on workers by estimates, and computes lower bounds and better worker counts.
+//!
+//! Called by `run/schedule` for priorities, by `estimate` and by the displays of a plan. Must never decide what
+//! starts: `run` does.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -70,7 +70,7 @@ fn cycles(tasks: &[(&str, u32, &[&str])]) -> Vec<String> {
 }
 
 #[test]
-fn each_cycle_is_told_once() {
+fn each_cycle_is_reported_once() {
     assert_eq!(cycles(&[("A", 1, &["B"]), ("B", 1, &["A"])]), ["dependency cycle: `A` → `B` → `A`"]);
     assert_eq!(
         cycles(&[("D", 4, &["A"]), ("X", 0, &[]), ("A", 3, &["B", "X"]), ("B", 2, &["C"]), ("C", 1, &["A", "X"])]),
@@ -83,7 +83,7 @@ fn each_cycle_is_told_once() {
 }
 
 #[test]
-fn a_long_cycle_is_told_in_short() {
+fn a_long_cycle_is_abbreviated() {
     let mut file = creating(&[&[] as &[&str]; 10_000]);
     for index in 0..10_000 {
         file.tasks[index].dependencies = vec![format!("T{}", (index + 1) % 10_000)];

@@ -16,6 +16,9 @@ use mahabharatha_sys::store::atomic::{make_dir, write_projected};
 use mahabharatha_sys::store::tree::remove_file;
 use serde::{Deserialize, Serialize};
 
+/// Lease of a session that plans a feature or claims single tasks: long enough for the user to come back to a question.
+pub const IDLE_LEASE: Duration = Duration::from_secs(12 * 60 * 60);
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     pub session: String,

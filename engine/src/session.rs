@@ -374,7 +374,7 @@ impl Session<'_> {
         let workers = workers.or_else(|| run?.scaled());
         let policy = self.config.policy(self.isolation, workers, allow_red_base, max_cost);
         let schedule = schedule.unwrap_or(policy.schedule);
-        let policy = Policy { heeds_limits: !no_wait, schedule, ..policy };
+        let policy = Policy { waits_for_limits: !no_wait, schedule, ..policy };
         if intent.is_session() { claims::policy(policy) } else { policy }
     }
 

@@ -1,4 +1,6 @@
 //! The only module that calls `gh`, the GitHub CLI, with the user's own login.
+//!
+//! Called by `engine/ship`, and by `plan --issue`. Must never see or keep the user's token: `gh` has it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

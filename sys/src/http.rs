@@ -1,4 +1,6 @@
 //! The only module that connects over TCP: one POST over plain HTTP, within a time limit.
+//!
+//! Called by `engine/report` to send a trace. Nothing else may connect with it, and it must never wait beyond its limit.
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};

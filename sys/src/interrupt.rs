@@ -1,10 +1,14 @@
 //! Ends a command in order when a signal comes: cancels the program that it waits for and starts no other one, so that
 //! the command returns, cleans up and says how far it came.
+//!
+//! Called by `git ship` and everything that runs below it (`git`, `github`). Must never end the process while a run
+//! handles the signals.
 
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::error::Result;
 use crate::proc::{Canceller, Cmd, Ended, Exit};
 use crate::signals;
 
@@ -30,7 +34,7 @@ fn locked() -> MutexGuard<'static, State> {
 
 /// Listens for signals. The first one cancels the running program, the second one kills it; without one the second
 /// signal terminates this process, which may be blocked on its output.
-pub fn listen() -> io::Result<()> {
+pub fn listen() -> Result<()> {
     signals::listen(|_, signal| {
         let mut state = locked();
         let again = std::mem::replace(&mut state.interrupted, true);

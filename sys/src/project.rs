@@ -1,4 +1,6 @@
 //! The project: finds the main checkout of a git repository, and knows the paths of all our files in it.
+//!
+//! Called by every crate above. Must never create a project: `init` does.
 
 mod checkout;
 mod costs;

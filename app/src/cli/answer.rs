@@ -19,7 +19,7 @@ pub fn print_next_command(place: &Place, ui: &Ui, answer: &Answer) -> Result<()>
     if let Some(lease) = Lease::driving(place.paths.dir()) {
         ui.note(&format!("Session {} goes on with: mahabharatha task next -f {}", lease.session, place.feature));
     } else {
-        ui.note(&format!("Nothing runs now; go on with: mahabharatha run {}", place.feature));
+        ui.note(&format!("{0} is not running. Continue with: mahabharatha run {0}", place.feature));
     }
     Ok(())
 }

@@ -101,7 +101,7 @@ fn begin(place: &Place, ui: &Ui) -> Result<Start> {
             canceller.cancel(GRACE_PERIOD);
         }
     };
-    signals::listen(cancel).map_err(Error::caused("cannot listen for signals"))?;
+    signals::listen(cancel)?;
     // Never joined: the process goes on when this one exits.
     thread::spawn(move || drop(sender.send(News::Ended(running.wait()))));
     let mut background = Background { pid, log, news, told: 0 };

@@ -58,7 +58,7 @@ fn examine(global: &Global, ui: &Ui, args: &DoctorArgs) -> Result<Report> {
         match file.exists() {
             true => format!("{} can be read", file.display()),
             false => {
-                format!("there is no {}: defaults hold, and no gates; `mahabharatha init` writes one", file.display())
+                format!("no {}: using the defaults, without gates; `mahabharatha init` writes one", file.display())
             }
         },
     );
@@ -103,7 +103,9 @@ fn examine(global: &Global, ui: &Ui, args: &DoctorArgs) -> Result<Report> {
 /// Says that there are gates that were not run, and how to run them.
 fn tell_of_gates(ui: &Ui, args: &DoctorArgs, config: &Config) {
     if !args.run_gates && !config.quality_gates.is_empty() {
-        ui.note("the gates were not run: `mahabharatha doctor --run-gates` does, and executes code of this repository");
+        ui.note(
+            "gates were not run; `mahabharatha doctor --run-gates` runs them (this executes the repository's code)",
+        );
     }
 }
 
@@ -141,7 +143,7 @@ fn examine_feature(
     let (graph, problems) = specs::valid_graph(&place.paths, &file, Some(&tree), config.graph_rules())?;
     report.ok("graph", graph_size(&graph));
     for warning in specs::warnings(&problems) {
-        report.warn("graph", warning, "A run goes on all the same.");
+        report.warn("graph", warning, "This does not stop a run.");
     }
     let (project, paths) = (&place.project, &place.paths);
     let ground = Ground {

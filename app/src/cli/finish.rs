@@ -93,7 +93,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
         }
         End::Stopped => failed(
             Kind::Stopped,
-            format!("{feature} was stopped and is paused; its work is kept"),
+            format!("{feature} is paused, as requested; its work is kept"),
             format!("Go on with: {go_on}"),
         ),
         End::Undone => failed(
@@ -101,11 +101,9 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
             format!("{feature} was undone"),
             "Plan what is still wanted as another feature.".to_owned(),
         ),
-        End::Failed { why } => failed(
-            Kind::Failed,
-            format!("{feature} cannot go on: {why}"),
-            format!("Fix that, then go on with: {go_on}"),
-        ),
+        End::Failed { why } => {
+            failed(Kind::Failed, format!("{feature} failed: {why}"), format!("Fix that, then go on with: {go_on}"))
+        }
     }
 }
 

@@ -76,7 +76,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &GitArgs) -> Result<ExitCode> {
         partial: args.partial,
     };
     if args.acts() {
-        interrupt::listen().map_err(Error::caused("cannot listen for signals"))?;
+        interrupt::listen()?;
     }
     let project = global.project()?;
     let has_feature = global.names_a_feature() || !project.known_features().is_empty();

@@ -23,7 +23,7 @@ const TOPICS: &[(&str, &str, &str)] = &[
     ("screen", "`run`, `attach` and `status --watch` on a terminal", include_str!("../../../docs/screen.md")),
     ("page", "`serve`: all features in a browser", include_str!("../../../docs/page.md")),
     ("runs", "`run --detach`, `attach`, `scale`, `pause`, approval", include_str!("../../../docs/runs.md")),
-    ("steering", "answering agents, granting them files", include_str!("../../../docs/steering.md")),
+    ("answers", "answering agents, granting them files", include_str!("../../../docs/answers.md")),
     ("claude-code", "slash commands, hooks, task mode", include_str!("../../../docs/claude-code.md")),
     ("mcp-server", "`mcp`: any MCP client takes part in a run", include_str!("../../../docs/mcp.md")),
     ("estimates", "how `estimate` finds time and cost", include_str!("../../../docs/estimates.md")),

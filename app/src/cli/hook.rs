@@ -70,7 +70,7 @@ fn pre_tool_use(ui: &Ui) -> Result<ExitCode> {
     let own_call = |words: &[String]| own_call(words, &call.cwd);
     let job_worktree = job_worktree.as_deref();
     let context = CallContext { job_worktree, own_call: &own_call, needs_user: &needs_user, tool_call: &tool_call };
-    match guard::judge(&call, &context)? {
+    match guard::check(&call, &context)? {
         Verdict::Pass => {}
         Verdict::Allow(reason) => print_decision(ui, "allow", &reason),
         Verdict::Ask(reason) => print_decision(ui, "ask", &reason),

@@ -84,7 +84,7 @@ pub fn run(global: &Global, ui: &Ui, args: &LogsArgs) -> Result<ExitCode> {
     print(ui, &zone, &logs);
     if logs.records.is_empty() {
         let feature = &place.feature;
-        let nothing = if dir.exists() { "nothing of that is in the logs of" } else { "there are no logs yet of" };
+        let nothing = if dir.exists() { "no matching log lines for" } else { "there are no logs yet of" };
         ui.note(&format!("{nothing} {feature}"));
     }
     Ok(ExitCode::Done)

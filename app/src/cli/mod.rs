@@ -145,16 +145,16 @@ enum Command {
     Logs(logs::LogsArgs),
     /// Show what a task, a level or the feature changed
     Diff(diff::DiffArgs),
-    /// Follow a run that is going on in the background or in another terminal
+    /// Follow a run in the background or in another terminal
     Attach(attach::AttachArgs),
     /// Show all features in a browser: graph, timeline, tasks, diffs, live
     #[command(after_help = examples::SERVE)]
     Serve(serve::ServeArgs),
-    /// Set the number of workers, also while the run is on
+    /// Set the number of workers, even during a run
     Scale(scale::ScaleArgs),
     /// Pause a run: launch and merge nothing until `resume`; running agents finish
     Pause(pause::PauseArgs),
-    /// Let a paused run go on
+    /// Continue a paused run
     Resume(pause::PauseArgs),
     /// Review completed tasks: accept them, or send them back with a comment
     Review(review::ReviewArgs),

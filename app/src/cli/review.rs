@@ -176,7 +176,7 @@ fn send_back(place: &Place, ui: &Ui, run: &Run, task: &TaskId, comment: &str) ->
     }
     match (follow_up, driven) {
         (None, true) => {}
-        (Some(_), true) => ui.note(&format!("When the run that goes on now has ended: mahabharatha run {feature}")),
+        (Some(_), true) => ui.note(&format!("After the current run has ended: mahabharatha run {feature}")),
         (_, false) => ui.note(&format!("Go on with: mahabharatha run {feature}")),
     }
     Ok(ExitCode::Done)

@@ -66,8 +66,7 @@ fn run_on_commit(global: &Global, ui: &Ui, cmd: Cmd) -> Result<Ended> {
     proc::become_subreaper().map_err(Error::caused("cannot become the parent of orphans"))?;
     let running = sandbox.confine(cmd)?.spawn().map_err(Error::caused("cannot run the command"))?;
     let canceller = running.canceller();
-    signals::listen(move |before, _| canceller.cancel(if before == 0 { GRACE_PERIOD } else { Duration::ZERO }))
-        .map_err(Error::caused("cannot listen for signals"))?;
+    signals::listen(move |before, _| canceller.cancel(if before == 0 { GRACE_PERIOD } else { Duration::ZERO }))?;
     let ended = running.wait().map_err(Error::caused("cannot run the command"))?;
     proc::end_descendants(Duration::ZERO);
     confinement::failure(&sandbox).map_or(Ok(ended), Err)

@@ -33,7 +33,7 @@ pub fn run(global: &Global, ui: &Ui, args: &ScaleArgs) -> Result<ExitCode> {
     }
     ui.note(&format!("{}: {}", place.feature, answer.message.unwrap_or_default()));
     if !driven {
-        ui.note(&format!("Nothing runs now; go on with: mahabharatha run {}", place.feature));
+        ui.note(&format!("{0} is not running. Continue with: mahabharatha run {0}", place.feature));
     }
     Ok(ExitCode::Done)
 }

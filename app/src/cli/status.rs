@@ -1,7 +1,6 @@
 //! `status`: shows the progress of a feature.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use clap::Args;
 use mahabharatha_core::config::Isolation;
@@ -10,6 +9,7 @@ use mahabharatha_core::ids::{Attempt, TaskId};
 use mahabharatha_core::view::RunView;
 use mahabharatha_engine::claude::tasks::{self, TaskList};
 use mahabharatha_engine::containers;
+use mahabharatha_engine::report::TICK_INTERVAL;
 use mahabharatha_engine::report::logs::{LogFilter, read_logs};
 use mahabharatha_engine::report::planned::planned_text;
 use mahabharatha_engine::report::status::{ContainerView, Details, Show, status_text};
@@ -29,8 +29,6 @@ use super::{Global, hints, on_screen, status_line};
 use crate::observe::{Feed, planned, run_json, setup_cost, task_list};
 use crate::screen::Purpose;
 
-/// Redraw interval for the durations on a screen.
-const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
 /// Lines shown of each worker's log.
 const LOG_LINES: usize = 3;
 
@@ -80,7 +78,7 @@ pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
         }
         match &changes {
             Some(changes) => {
-                changes.wait(ui.has_screen().then_some(REDRAW_INTERVAL));
+                changes.wait(ui.has_screen().then_some(TICK_INTERVAL));
             }
             // Start watching before the next look, so that no change is missed.
             None => changes = Some(watch::feature_changes(place.paths.dir())?),

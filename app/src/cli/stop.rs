@@ -44,7 +44,7 @@ pub fn run(global: &Global, ui: &Ui, args: &StopArgs) -> Result<ExitCode> {
     let answered = || {
         if !ui.json() {
             let what = worker.map_or_else(|| place.feature.to_string(), |worker| format!("worker {worker}"));
-            ui.note(&format!("stopping {what}: agents end, and their work is saved"));
+            ui.note(&format!("stopping {what}: its agents are ended and their work is saved"));
         }
     };
     let stopped = stop(&place, worker, args.force, grace, answered)?;

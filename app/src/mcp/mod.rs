@@ -10,6 +10,8 @@
 //! parent of every orphan below it and kills what is left at its end. Two of them in one process would end each other's
 //! programs. So a tool does what its command does, a long call holds up no other one, and nothing but the protocol can get
 //! onto standard output.
+//!
+//! Called by the `mcp` command. Must never do anything by itself: only the commands act.
 
 mod answer;
 mod calls;

@@ -63,7 +63,7 @@ pub fn serve(options: Options) -> Result<bool> {
         Some(sender) => drop(sender.send(())),
         None => signals::terminate_by(signal),
     };
-    signals::listen(handle).map_err(Error::caused("cannot listen for signals"))?;
+    signals::listen(handle)?;
     let session = lease::mcp_session();
     let first = vec!["-C".into(), options.directory.clone().into_os_string(), "--json".into()];
     let calls = Arc::new(Calls::new(first, session.clone()));

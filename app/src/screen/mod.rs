@@ -1,4 +1,4 @@
-//! The screen: a run on the whole terminal, with keys that steer it.
+//! The screen: a run on the whole terminal, with keys that control it.
 //!
 //! ```text
 //! journal, slots, logs ─ feed ─▶ Data ─┐
@@ -6,7 +6,8 @@
 //!     open task ─ detail ─────▶ Detail ─┘
 //! ```
 //!
-//! The screen only observes. Keys that change the run call the same functions as the commands (`observe/action`).
+//! Called by `run`, `attach` and `status --watch`. It only observes and must never act on a run itself: keys that
+//! change the run call the same functions as the commands (`observe/action`).
 
 mod data;
 mod detail;

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mahabharatha_core::run::End;
+use mahabharatha_engine::report::TICK_INTERVAL;
 use mahabharatha_engine::session;
 use mahabharatha_engine::specs;
 use mahabharatha_sys::crash;
@@ -21,8 +22,6 @@ use super::render::{self, Frame};
 use super::state::{State, Tab};
 use crate::observe::{Action, Data, Feed, Planned, planned};
 
-/// Interval at which clocks move.
-const TICK: Duration = Duration::from_secs(1);
 /// Shortest time between two looks at the run.
 const MIN_INTERVAL: Duration = Duration::from_millis(40);
 
@@ -137,7 +136,7 @@ fn listen(sender: &Sender<News>) -> Result<()> {
             signals::terminate_by(signal);
         }
     };
-    signals::listen(handle).map_err(Error::caused("cannot listen for signals"))
+    signals::listen(handle)
 }
 
 fn read_keys(sender: &Sender<News>) {
@@ -158,6 +157,7 @@ impl Screen<'_> {
         let mut looked = Instant::now();
         let mut is_stale = false;
         loop {
+            self.state.clock_moved(Instant::now());
             // A terminal that is gone shows nothing, and must not end the run.
             if self.draw().is_err() {
                 return Ok(self.left());
@@ -231,12 +231,13 @@ impl Screen<'_> {
         self.data.driven || self.data.view.workers.iter().any(|worker| worker.status == "running")
     }
 
-    /// Returns how long to wait at most: until the clock moves, while one does. That of a problem always does.
+    /// Returns how long to wait at most: until the clock moves, while one does. That of a problem or a message always does.
     fn wait(&self, is_stale: bool, looked: Instant) -> Option<Duration> {
-        let has_clock = self.data.view.blockers.iter().any(|blocker| blocker.since.is_some());
+        let has_clock =
+            self.state.message.is_some() || self.data.view.blockers.iter().any(|blocker| blocker.since.is_some());
         match is_stale {
             true => Some(MIN_INTERVAL.saturating_sub(looked.elapsed())),
-            false => (has_clock || self.may_change()).then_some(TICK),
+            false => (has_clock || self.may_change()).then_some(TICK_INTERVAL),
         }
     }
 

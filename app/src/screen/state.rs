@@ -1,7 +1,12 @@
 //! What the user has chosen on the screen: selection, filter, open page, question that is asked.
 
+use std::time::{Duration, Instant};
+
 use super::rows::{Item, Pick, rows};
 use crate::observe::{Action, Data};
+
+/// How long a message takes the place of the keys.
+const MESSAGE_TIME: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, Default)]
 pub struct State {
@@ -21,7 +26,7 @@ pub struct State {
     pub span: Span,
     pub page: Page,
     pub prompt: Option<Prompt>,
-    /// What happened last, in the place of the keys until the next key.
+    /// What happened last, in the place of the keys until the next key, for a few seconds.
     pub message: Option<Message>,
     /// The user has pressed a key, so the screen stays open after the end of the run.
     pub touched: bool,
@@ -135,11 +140,20 @@ pub struct Message {
     pub is_error: bool,
     /// The run was read again since, so what the message tells of has been seen.
     pub is_seen: bool,
+    /// When it was first drawn; none before.
+    drawn_at: Option<Instant>,
 }
 
 impl State {
     pub fn says(&mut self, text: impl Into<String>, is_error: bool) {
-        self.message = Some(Message { text: text.into(), is_error, is_seen: false });
+        self.message = Some(Message { text: text.into(), is_error, is_seen: false, drawn_at: None });
+    }
+
+    /// Drops a message that has been on the screen long enough; called before each drawing.
+    pub fn clock_moved(&mut self, now: Instant) {
+        let is_old = |message: &Message| message.drawn_at.is_some_and(|at| now.duration_since(at) >= MESSAGE_TIME);
+        self.message = self.message.take().filter(|message| !is_old(message));
+        self.message.iter_mut().for_each(|message| message.drawn_at = message.drawn_at.or(Some(now)));
     }
 
     /// Drops a message about an earlier state of the run.
@@ -197,6 +211,21 @@ pub fn top_for(selected: usize, top: usize, rows: usize, room: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_gives_its_place_back_to_the_keys_after_five_seconds() {
+        let (mut state, start) = (State::default(), Instant::now());
+        state.says("STORE: queued again", false);
+        for seconds in [0, 1, 4] {
+            state.clock_moved(start + Duration::from_secs(seconds));
+            assert!(state.message.is_some(), "after {seconds} s");
+        }
+        state.clock_moved(start + Duration::from_secs(5));
+        assert_eq!(state.message, None);
+        state.says("a later one", true);
+        state.clock_moved(start + Duration::from_secs(60));
+        assert!(state.message.is_some(), "its time begins when it is drawn");
+    }
 
     #[test]
     fn the_selected_row_stays_visible() {

@@ -1,5 +1,7 @@
 //! Frames of the screen in its states and sizes, and what keys do.
 
+mod narrow;
+
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Level, Oid, TaskId};
 use mahabharatha_core::run::Event;
@@ -383,7 +385,7 @@ fn a_completed_task_that_fixes_a_gate_is_shown_as_running() {
 }
 
 #[test]
-fn a_red_gate_shows_its_name_its_last_lines_and_the_key_that_goes_on() {
+fn a_failed_gate_shows_its_name_its_last_lines_and_the_key_that_continues() {
     let mut sample = red_gate();
     for _ in 0..9 {
         match sample.running().is_empty() {

@@ -74,7 +74,7 @@ impl Server {
             Some(sender) => drop(sender.send(())),
             None => signals::terminate_by(signal),
         };
-        signals::listen(handle).map_err(Error::caused("cannot listen for signals"))?;
+        signals::listen(handle)?;
         let runtime =
             Builder::new_current_thread().enable_all().max_blocking_threads(MAX_READERS).build().map_err(cannot)?;
         let guard = Guard::new(self.token, self.port);

@@ -47,7 +47,7 @@ pub const NAMES: [&str; 15] = [
 ];
 
 #[test]
-fn every_command_is_known_under_both_names_and_nothing_else_is_taken_for_one() {
+fn every_command_is_known_under_both_names_and_nothing_else_is_a_command() {
     let api = Api::start(|_| Reply::says("Understood."));
     let Some(bench) = Bench::installed(api, "") else { return };
     let lines: Vec<String> =

@@ -39,7 +39,7 @@ fn note_comes(ask: &Ask) -> bool {
 }
 
 #[test]
-fn an_agent_past_the_threshold_writes_a_note_and_a_fresh_one_goes_on_from_it() {
+fn an_agent_past_the_threshold_writes_a_note_for_the_next_agent() {
     let Some(full) = full() else { return };
     let api = Api::start(move |ask| match (ask.attempt().as_str(), ask.turn()) {
         ("1", 0) => ask.write("a.txt", "half\n"),

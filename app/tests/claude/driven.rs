@@ -85,7 +85,7 @@ fn a_session_approves_no_level_without_the_user() {
 }
 
 #[test]
-fn stop_ends_a_run_that_goes_on_elsewhere() {
+fn stop_ends_a_run_of_another_process() {
     let Some(bench) = Bench::installed(follows(&[("FEATURE", "x")]), "") else { return };
     bench.repo.graph("x", &[with(simple("A-1", 1, "a.txt"), json!({ "run": format!("{HELD} true") }))]);
     bench.repo.commit("graph");
@@ -154,7 +154,7 @@ fn init_sets_an_existing_project_up() {
 }
 
 #[test]
-fn init_founds_a_project_in_an_empty_directory_with_the_persons_own_commands() {
+fn init_creates_a_project_in_an_empty_directory_and_keeps_the_users_commands() {
     let api = Api::start(|ask| match ask.turn() {
         0 => question("Which language?"),
         1 => {

@@ -9,7 +9,7 @@ use crate::client::{Bench, task};
 use crate::messages_api::{Api, Reply, bash};
 
 #[test]
-fn a_failed_verification_is_told_to_the_next_attempt() {
+fn the_next_attempt_is_given_the_output_of_a_failed_verification() {
     let api = Api::start(|ask| match (ask.attempt().as_str(), ask.turn()) {
         ("1", 0) => ask.write("a.txt", "wrong\n"),
         (_, 0) => ask.write("a.txt", "A-1\n"),
@@ -67,7 +67,7 @@ fn a_task_that_costs_too_much_is_blocked() {
 }
 
 #[test]
-fn an_agent_says_that_it_cannot_be_done_or_that_a_person_must_choose() {
+fn an_agent_reports_an_impossible_task_or_asks_the_user() {
     let api = Api::start(|ask| match ask.task().as_str() {
         "A-1" => Reply::says("BLOCKED: there is no database"),
         _ => Reply::says("ESCALATE: red or blue?"),
@@ -76,11 +76,11 @@ fn an_agent_says_that_it_cannot_be_done_or_that_a_person_must_choose() {
     bench.repo.graph("x", &[task("A-1", 1, "a.txt"), task("A-2", 1, "b.txt")]);
     bench.run(&["run"]).code(3);
     assert_eq!(bench.repo.task("A-1")["reason"], "there is no database");
-    assert_eq!(bench.repo.task("A-2")["reason"], "a person must decide: red or blue?");
+    assert_eq!(bench.repo.task("A-2")["reason"], "the user must decide: red or blue?");
 }
 
 #[test]
-fn what_an_agent_decided_is_told_to_the_tasks_after_it() {
+fn later_tasks_are_given_the_decisions_of_an_agent() {
     let api = Api::start(|ask| match (ask.task().as_str(), ask.turn()) {
         (id, 0) => ask.write(&format!("{id}.txt"), id),
         ("A-1", _) => Reply::says("It is made.\nDECISION: ids are written without a line end"),

@@ -36,7 +36,7 @@ fn where_the_program_is_missing_the_hooks_do_nothing() {
 }
 
 #[test]
-fn after_removal_a_session_has_nothing_of_ours_and_calls_nothing() {
+fn removal_leaves_no_commands_and_hooks_in_a_session() {
     let api = Api::start(|ask| match ask.turn() {
         0 => Reply::uses("Write", json!({ "file_path": ask.cwd().join("new.txt"), "content": "one" })),
         _ => Reply::says("Done."),
@@ -83,7 +83,7 @@ fn the_task_tools_are_there() {
 }
 
 #[test]
-fn a_task_of_ours_cannot_be_called_completed_in_the_list_before_it_is() {
+fn a_listed_task_cannot_be_marked_completed_before_it_is() {
     let completed = |id: &str| Reply::uses("TaskUpdate", json!({ "taskId": id, "status": "completed" }));
     let api = Api::start(move |ask| match ask.turn() {
         0 => bash("mahabharatha task start --json"),

@@ -72,7 +72,7 @@ fn a_killed_client_is_replaced_and_its_commands_are_ended() {
 }
 
 #[test]
-fn a_client_whose_orchestrator_was_killed_goes_on_and_is_paid_once() {
+fn a_client_outlives_its_orchestrator_and_its_cost_counts_once() {
     let dir = tempfile::tempdir().unwrap();
     let (up, go) = (dir.path().join("up"), dir.path().join("go"));
     let (script_up, script_go) = (up.clone(), go.clone());

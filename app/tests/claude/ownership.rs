@@ -66,7 +66,7 @@ fn what_the_task_does_not_own_cannot_be_written_by_tools_or_redirection() {
 }
 
 #[test]
-fn what_an_interpreter_wrote_elsewhere_fails_the_attempt_and_is_told_to_the_next() {
+fn strays_of_an_interpreter_fail_the_attempt_and_are_named_to_the_next() {
     let api = Api::start(|ask| match (ask.attempt().as_str(), ask.turn()) {
         ("1", 0) => ask.write("check.py", "open('other.txt', 'w').write('mine')  # A-1\n"),
         ("1", 1) => bash("python3 check.py"),

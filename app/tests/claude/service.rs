@@ -86,7 +86,7 @@ fn a_limit_with_a_reset_time_is_waited_for() {
 }
 
 #[test]
-fn a_limit_holds_after_a_stop_too_unless_nobody_wants_to_wait() {
+fn a_limit_holds_after_a_stop_unless_the_user_says_no_wait() {
     let dir = tempfile::tempdir().unwrap();
     let serves = dir.path().join("serves");
     let told = serves.clone();
@@ -110,7 +110,7 @@ fn a_limit_holds_after_a_stop_too_unless_nobody_wants_to_wait() {
 }
 
 #[test]
-fn a_limit_is_told_once_by_a_notice_that_names_its_reset() {
+fn a_limit_causes_one_notice_that_names_its_reset() {
     let reset = seconds_now() + 3_600;
     let Some(bench) =
         Bench::new(Api::start(move |_| limited_until(reset)), "notify: { command: 'cat >> \"$HOME/notices\"' }\n")

@@ -286,7 +286,7 @@ fn a_gate_that_fails_is_diagnosed_and_fixed_once() {
 }
 
 #[test]
-fn another_session_goes_on_where_one_ended_and_does_nothing_twice() {
+fn another_session_continues_where_one_ended_and_repeats_nothing() {
     let api = Api::start(|ask| {
         if ask.is_main() {
             let has_claimed = |id: &str| used(ask).iter().any(|it| it.command().contains(&format!("claim {id}")));
@@ -387,7 +387,7 @@ fn a_session_with_the_plugin_does_the_same() {
 }
 
 #[test]
-fn a_model_that_completes_too_early_is_told_to_wait_and_loses_no_attempt() {
+fn completing_too_early_is_refused_and_uses_up_no_attempt() {
     let api = Api::start(|ask| {
         if !ask.is_main() {
             return writes_its_file(ask);
@@ -412,7 +412,7 @@ fn a_model_that_completes_too_early_is_told_to_wait_and_loses_no_attempt() {
 }
 
 #[test]
-fn a_session_that_is_killed_holds_nothing_and_another_goes_on() {
+fn a_killed_session_holds_no_task_and_another_continues() {
     let (reached, changed) = (Arc::new(Mutex::new(false)), Arc::new(Condvar::new()));
     let (is_at_work, notify) = (Arc::clone(&reached), Arc::clone(&changed));
     let api = Api::start(move |ask| {

@@ -22,7 +22,7 @@ fn only_the_other_is_left(project: &Project, other: &str) {
 }
 
 #[test]
-fn an_interrupted_run_leaves_no_container_and_goes_on_later() {
+fn an_interrupted_run_leaves_no_container_and_can_be_continued() {
     let Some((project, other)) = waiting() else { return };
     let run = project.run_until_begun();
     run.signal("INT");

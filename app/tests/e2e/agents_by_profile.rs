@@ -102,7 +102,7 @@ fn an_agent_gets_its_private_home_and_its_rules() {
 }
 
 #[test]
-fn an_agent_is_told_by_what_it_is_logged_in() {
+fn the_login_of_each_agent_is_shown() {
     let script = format!("cat \"$GEMINI_CLI_SYSTEM_DEFAULTS_PATH\" > hello.txt\n{}", says(&stream("gemini.jsonl"), 0));
     let chosen = |repo: &Repo| {
         repo.run(&["run"]).code(0);

@@ -36,7 +36,7 @@ fn has_ref(repo: &Repo, part: &str) -> bool {
 }
 
 #[test]
-fn a_commit_of_a_person_while_agents_work_is_merged_in_and_gated_with_the_level() {
+fn a_users_commit_while_agents_work_is_merged_in_and_gated_with_the_level() {
     let repo = two_levels();
     repo.config("quality_gates: [{ name: both, command: '! test -e a.txt || test -e theirs.txt' }]\n");
     let run = repo.run_until_held("x");
@@ -50,7 +50,7 @@ fn a_commit_of_a_person_while_agents_work_is_merged_in_and_gated_with_the_level(
 }
 
 #[test]
-fn a_commit_of_a_person_while_the_gates_run_has_them_run_again() {
+fn a_users_commit_while_the_gates_run_repeats_them() {
     let repo = Repo::new();
     // Waits on the level, the first time, until the test has committed.
     let gate = "echo \"$(ls)\" >> ../../../../.git/seen; test ! -e a.txt || { touch ../../../../.git/gating; \
@@ -105,7 +105,7 @@ fn conflicted() -> (Repo, Ran) {
 const STAGING: &str = ".mahabharatha/worktrees/x/staging";
 
 #[test]
-fn a_conflict_with_a_person_is_left_for_the_person_and_merge_retry_goes_on() {
+fn a_conflict_with_a_users_commit_is_left_to_the_user_and_merge_retry_continues() {
     let (repo, ran) = conflicted();
     let staging = repo.join(STAGING);
     let ran = ran.code(5).says("level 1 conflicts with main in owned.txt").says("merge --retry");
@@ -137,7 +137,7 @@ fn a_conflict_with_a_person_is_left_for_the_person_and_merge_retry_goes_on() {
 }
 
 #[test]
-fn a_merge_that_a_person_gave_up_is_kept_when_the_level_is_put_together_anew() {
+fn an_abandoned_merge_is_kept_when_the_level_is_staged_again() {
     let (repo, ran) = conflicted();
     ran.code(5);
     repo.write(&format!("{STAGING}/owned.txt"), "a person's thoughts\n");
@@ -171,7 +171,7 @@ fn a_base_that_was_amended_is_not_brought_back() {
 }
 
 #[test]
-fn a_base_that_is_gone_is_not_made_anew() {
+fn a_deleted_base_is_not_created_again() {
     let repo = two_levels();
     let run = repo.run_until_held("x");
     repo.git(&["branch", "-m", "main", "trunk"]);
@@ -186,7 +186,7 @@ fn a_base_that_is_gone_is_not_made_anew() {
 }
 
 #[test]
-fn a_level_that_a_person_took_off_the_base_is_not_brought_back() {
+fn a_level_that_the_user_removed_from_the_base_stays_removed() {
     let repo = Repo::new();
     let start = repo.git(&["rev-parse", "main"]);
     repo.graph("x", &[simple("A", 1, "a.txt"), simple("B", 2, "b.txt")]);
@@ -213,7 +213,7 @@ const MEANWHILE: [(&str, &str, bool); 8] = [
 ];
 
 #[test]
-fn whatever_a_person_commits_to_an_owned_file_is_merged_or_a_conflict_and_never_lost() {
+fn a_users_commit_to_an_owned_file_is_merged_or_conflicts_and_is_never_lost() {
     for (what, does, goes_together) in MEANWHILE {
         let repo = two_levels();
         let run = repo.run_until_held("x");
@@ -240,7 +240,7 @@ fn whatever_a_person_commits_to_an_owned_file_is_merged_or_a_conflict_and_never_
 }
 
 #[test]
-fn what_a_person_reverted_is_not_brought_back_by_the_next_level() {
+fn the_next_level_does_not_restore_what_the_user_reverted() {
     let repo = Repo::new();
     repo.graph("x", &[simple("A", 1, "a.txt"), task("B", 2, "b.txt", &format!("{HELD} cat a.txt > b.txt"))]);
     let run = repo.run_until_held("x");

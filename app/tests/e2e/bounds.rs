@@ -107,7 +107,7 @@ fn what_is_shown_without_an_end_is_passed_over() {
 }
 
 #[test]
-fn files_of_a_run_without_an_end_hold_up_nobody() {
+fn endless_files_of_a_run_block_no_reader() {
     let told = |what: &str, ran: &Ran| assert!(ran.code < 128, "{what}");
     plant(".git/mahabharatha/x/lock", &[&["status"], &["run"]], told);
     plant(".git/mahabharatha/x/jobs/B.1/result.json", &[&["status"], &["run"]], told);

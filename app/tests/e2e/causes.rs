@@ -478,7 +478,7 @@ fn a_level_that_waits_for_approval_is_named_with_the_command_that_approves_it() 
 }
 
 #[test]
-fn the_timeline_and_what_still_fits_are_told() {
+fn the_timeline_and_every_cause_that_fits_are_shown() {
     let repo = tried_once("", &[making_a("echo wrong > a.txt", "false"), simple("B", 1, "b.txt")], 3);
     let found = repo.run(&["debug", "--json"]).code(0).json();
     let texts = |found: &Value| -> Vec<String> {

@@ -76,7 +76,7 @@ fn merge_asks_too() {
 }
 
 #[test]
-fn a_session_is_asked_before_it_goes_on() {
+fn a_session_is_asked_before_it_continues_with_a_changed_configuration() {
     let repo = Repo::new();
     repo.config(GATE);
     repo.commit("a gate");

@@ -63,7 +63,7 @@ fn changes_in_other_files_stay_and_the_run_lands() {
 }
 
 #[test]
-fn changes_in_an_owned_file_pause_the_run_and_a_stash_lets_it_go_on() {
+fn changes_in_an_owned_file_pause_the_run_until_they_are_stashed() {
     let repo = ready();
     let mine = "one\n2\n3\n4\n5\n6\n7\n8\n9\n";
     let ran = run_while(&repo, || repo.write("owned.txt", mine));
@@ -157,7 +157,7 @@ fn a_lock_that_a_killed_git_left_is_named() {
 }
 
 #[test]
-fn a_merge_that_a_person_is_in_the_middle_of_is_waited_for() {
+fn a_run_waits_for_a_users_unfinished_merge() {
     let repo = ready();
     let ran = run_while(&repo, || {
         repo.git(&["switch", "-q", "-c", "other"]);

@@ -152,7 +152,11 @@ fn the_demo_shows_the_whole_way_and_leaves_nothing() {
     assert_eq!(fs::read_dir(tmp.path()).unwrap().count(), 0);
     assert_eq!(repo.everything(), before);
     assert!(demo.stdout.trim_end().ends_with("The example project"), "it ends with the log:\n{}", demo.stdout);
-    assert!(!demo.stdout.contains("mermaid") && demo.stdout.contains("## On the Way"), "{}", demo.stdout);
+    assert!(
+        !demo.stdout.contains("mermaid") && demo.stdout.contains("## Failed Attempts and Fixes"),
+        "{}",
+        demo.stdout
+    );
     assert!(demo.stderr.trim_end().lines().last().unwrap().starts_with("Next: "), "{}", demo.stderr);
     // The log of the base branch and the report are what was asked for, all else is told beside.
     for text in [

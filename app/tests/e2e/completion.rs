@@ -97,7 +97,7 @@ fn what_was_ours_is_cleared_away_but_work_in_progress_stays_until_cleanup() {
 }
 
 #[test]
-fn a_file_that_somebody_put_among_the_worktrees_keeps_no_run_from_its_end() {
+fn a_foreign_file_among_the_worktrees_does_not_keep_a_run_from_ending() {
     let repo = Repo::new();
     let planted = "touch ../planted; ln -s planted ../link; echo A-1 > a1";
     repo.graph("x", &[task("A-1", 1, "a1", planted)]);

@@ -22,7 +22,7 @@ fn task_refs(repo: &Repo) -> Vec<String> {
 }
 
 #[test]
-fn a_blocked_task_is_tried_again_and_a_completed_one_is_done_anew() {
+fn retry_repeats_blocked_and_completed_tasks() {
     let repo = Repo::new();
     repo.config("agent: command\nretry: { max_attempts: 1 }\n");
     repo.graph("x", &[failing("A-1", 1, "a1"), doing("A-2", 1, "a2", "echo x > a2"), simple("B-1", 2, "b1")]);
@@ -36,7 +36,7 @@ fn a_blocked_task_is_tried_again_and_a_completed_one_is_done_anew() {
         .says("A-1: queued again")
         .says("A-2: queued again")
         .says("B-1: not queued again: it is queued already")
-        .says("go on with: mahabharatha run x");
+        .says("Continue with: mahabharatha run x");
     assert_eq!(task_refs(&repo), [""; 0]);
     assert_eq!([repo.task_status("A-1"), repo.task_status("A-2")], ["pending", "pending"]);
     repo.write(".gsd/specs/x/A-1.ok", "");
@@ -124,7 +124,7 @@ fn tasks_are_skipped_while_the_run_is_on() {
     repo.graph("x", &[held("A-1", 1, "a1"), simple("A-2", 1, "a2"), after(simple("B-1", 2, "b1"), &["A-2"])]);
     let run = repo.run_until_up(&["A-1"]);
     repo.run(&["skip", "A-1", "--reason", "slow", "--yes"]).code(1).says("it is in progress on worker 0");
-    repo.run(&["skip", "A-2", "--reason", "not now", "--yes"]).code(0).does_not_say("Nothing runs now");
+    repo.run(&["skip", "A-2", "--reason", "not now", "--yes"]).code(0).does_not_say("is not running. Continue with");
     repo.let_go("all");
     run.wait().code(0).says("A-2 is skipped: not now").says("B-1 is skipped: not now");
     let tree = repo.tree("main");
@@ -268,7 +268,7 @@ fn cleanup_of_all_features_leaves_those_that_run_alone() {
 }
 
 #[test]
-fn what_cleanup_removed_is_not_taken_for_work_of_the_next_attempt() {
+fn files_that_cleanup_removed_are_no_changes_of_the_next_attempt() {
     let repo = Repo::new();
     repo.graph("x", &[held("A", 1, "a")]);
     let run = repo.run_until_up(&["A"]);

@@ -79,7 +79,7 @@ fn a_tasks_own_command_costs_nothing_where_its_order_and_its_result_are_lost() {
 }
 
 #[test]
-fn what_a_session_does_costs_nobody_knows_what() {
+fn the_cost_of_a_session_is_unknown() {
     let repo = Repo::new();
     repo.graph("x", &[plain("A", 1, "a.txt"), plain("B", 1, "b.txt")]);
     let session = Session(&repo, "s1");

@@ -12,7 +12,7 @@ use crate::support::{Repo, simple, task, with};
 const JOURNAL: &str = ".git/mahabharatha/x/events.jsonl";
 
 #[test]
-fn everything_that_a_person_needs_to_find_the_cause() {
+fn debug_shows_everything_that_the_user_needs_to_find_the_cause() {
     let repo = Repo::new();
     repo.config("workers: { count: 2 }\n");
     let verified = json!({ "verification": { "command": "grep right a.txt" } });
@@ -89,7 +89,7 @@ fn a_feature_whose_run_was_refused_has_not_run_yet() {
 }
 
 #[test]
-fn a_run_that_died_is_told_from_one_that_is_on() {
+fn debug_distinguishes_a_dead_run_from_a_live_one() {
     let repo = Repo::new();
     repo.graph("x", &[held("A", 1, "a.txt")]);
     let run = repo.run_until_up(&["A"]);
@@ -105,7 +105,7 @@ fn a_run_that_died_is_told_from_one_that_is_on() {
     let told = repo.run(&["debug"]).code(0);
     told.says("x: paused")
         .says("lock: free; the file .lock names a process that has exited")
-        .says("The process that drove the run died; its workers go on.")
+        .says("The orchestrator died; its workers are still running.")
         .says(&format!("A.1, process {worker}"));
     repo.run(&["stop", "--force"]).code(0);
     repo.let_go("all");
@@ -149,7 +149,7 @@ fn goes_on_to_the_end(repo: &Repo, case: &str) {
 
 /// Cut wherever its journal is damaged, a run comes to the same end: what is forgotten is found again.
 #[test]
-fn a_journal_that_is_damaged_at_any_line_is_repaired_and_goes_on() {
+fn a_journal_damaged_at_any_line_is_repaired_and_the_run_continues() {
     let lines = half_done().read(JOURNAL).lines().count();
     assert!(lines > 15, "{lines}");
     let case = |number: usize| {
@@ -275,7 +275,7 @@ fn what_is_blocked_is_named_with_its_cause_whatever_that_is() {
     repo.run(&["run", "--dry-run", "--agent", "a"]).code(0).says("sh -c 'echo a'\n");
     repo.run(&["run", "--dry-run"]).code(0).says("printf '%s  %s' a b\n").says("\tfalse\n");
     repo.run(&["run"]).code(3);
-    let told = repo.run(&["debug"]).code(0).says("A is blocked: there is no key").does_not_say("Nothing looks wrong");
+    let told = repo.run(&["debug"]).code(0).says("A is blocked: there is no key").does_not_say("No problem was found");
     let block =
         "shell that `mahabharatha sandbox -f x --task B` opens:\n      printf '%s  %s' a b\n      \tfalse\n    Once";
     let told = told.says("verified by: printf '%s  %s' a b\n               \tfalse\n").says(block);
@@ -296,5 +296,5 @@ fn a_level_that_failed_its_gate_is_named_with_its_cause() {
     let found = repo.run(&["debug", "--json"]).code(0).json();
     let cause = found["hypotheses"][0]["cause"].as_str().unwrap();
     assert!(cause.starts_with("level 1: gate lint failed: a.txt:1:BAD; "), "{cause}");
-    repo.run(&["debug"]).code(0).does_not_say("Nothing looks wrong");
+    repo.run(&["debug"]).code(0).does_not_say("No problem was found");
 }

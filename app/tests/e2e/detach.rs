@@ -113,7 +113,7 @@ fn errors_of_the_start_are_those_of_run() {
 }
 
 #[test]
-fn whoever_leaves_an_attached_run_does_it_no_harm_and_blocked_is_blocked() {
+fn detaching_leaves_the_run_going_and_attach_returns_its_exit_code() {
     let repo = Repo::new();
     repo.config("agent: command\nretry: { max_attempts: 1 }\n");
     repo.graph("x", &[held("A-1", 1, "a1"), crate::agents::doing("A-2", 1, "a2", "exit 1")]);

@@ -76,7 +76,7 @@ fn the_next_attempt_waits_longer_each_time() {
 }
 
 #[test]
-fn a_checkpoint_goes_on_from_its_note_and_its_work_and_uses_up_no_retry() {
+fn a_checkpoint_continues_from_its_note_and_work_and_uses_up_no_retry() {
     let repo = Repo::new();
     with_agent(&repo, "{ max_attempts: 1 }");
     let script = "cat > \"$S/prompt-$MAHABHARATHA_ATTEMPT\"; echo line $MAHABHARATHA_ATTEMPT >> a1; \
@@ -107,7 +107,7 @@ fn an_exit_code_2_without_a_note_is_a_failure() {
 }
 
 #[test]
-fn an_agent_that_says_it_is_blocked_or_asks_a_person_is_not_tried_again() {
+fn a_blocked_or_escalated_task_is_not_retried() {
     let repo = Repo::new();
     repo.graph(
         "x",
@@ -120,10 +120,10 @@ fn an_agent_that_says_it_is_blocked_or_asks_a_person_is_not_tried_again() {
     repo.run(&["run"])
         .code(3)
         .says("A-1 is blocked: there is no key")
-        .says("A-2 is blocked: a person must decide: which colour");
+        .says("A-2 is blocked: the user must decide: which colour");
     assert_eq!(repo.calls(), ["A-1", "A-2"]);
     assert_eq!(repo.task("A-1")["reason"], "there is no key");
-    assert_eq!(repo.status()["blockers"], json!(["A-1: there is no key", "A-2: a person must decide: which colour"]));
+    assert_eq!(repo.status()["blockers"], json!(["A-1: there is no key", "A-2: the user must decide: which colour"]));
     assert_eq!(repo.show("refs/mahabharatha/x/wip/A-1/1:a1"), "half");
     assert!(repo.read(".gsd/specs/x/tasks/A-2.md").contains("which colour"));
     assert_eq!(repo.task_status("A-3"), "completed");

@@ -85,7 +85,7 @@ fn both_land_in_one_base_without_losing_a_commit() {
 }
 
 #[test]
-fn the_feature_is_told_by_flag_then_variable_then_file() {
+fn the_feature_is_chosen_by_flag_then_variable_then_file() {
     let repo = Repo::new();
     for feature in ["x", "y", "z"] {
         repo.graph(feature, &[simple("A-1", 1, &format!("{feature}1"))]);
@@ -102,7 +102,7 @@ fn the_feature_is_told_by_flag_then_variable_then_file() {
 }
 
 #[test]
-fn whoever_starts_second_is_warned_about_files_that_both_own() {
+fn the_second_run_is_warned_about_files_that_both_own() {
     let repo = two_features([["x/a1", "shared.txt"], ["y/a1", "shared.txt"]]);
     let x = spawn_with(&repo, &["run", "x"], &[]);
     wait_until_up(&repo, "x");

@@ -41,7 +41,7 @@ fn a_red_base_ends_with_7_and_shows_the_output() {
     assert!(!repo.exists(".git/launched"));
     assert_eq!(repo.git(&["rev-parse", "main"]), before);
     assert_eq!(repo.status()["status"], "failed");
-    assert!(repo.read(".gsd/STATE.md").contains("gates are red on the base before anything ran: lint"));
+    assert!(repo.read(".gsd/STATE.md").contains("gates fail on the base: lint"));
     // Once it is fixed the run starts from there.
     repo.config(&gates(&[("lint", "grep title README.md")], ""));
     repo.run(&["run"]).code(7).says("lint: grep title README.md");
@@ -52,7 +52,7 @@ fn a_red_base_ends_with_7_and_shows_the_output() {
 }
 
 #[test]
-fn a_base_that_is_red_only_in_a_worktree_is_told_with_its_cause() {
+fn a_base_that_fails_only_in_a_worktree_is_reported_with_its_cause() {
     for (gate, cause) in [
         ("cat config/.env", "config/.env is in your checkout, but git ignores it, so no worktree has it. Commit it"),
         ("cat \"$PWD/config/.env\"", "config/.env is in your checkout"),
@@ -195,7 +195,7 @@ fn the_task_whose_file_the_output_names_fixes_it_with_the_output_in_its_prompt()
 }
 
 #[test]
-fn where_the_output_names_nobody_the_task_is_found_by_bisection() {
+fn without_a_hint_in_the_output_bisection_finds_the_task() {
     let repo = Repo::new();
     let gate = format!("{COUNTED} ! cat *.txt | grep -q BAD");
     committed(&repo, &gates(&[("secretive", &gate)], ""));
@@ -229,7 +229,7 @@ fn attempts(repo: &Repo) -> usize {
 }
 
 #[test]
-fn a_gate_that_is_not_fixed_in_time_ends_with_4_and_why_and_a_retried_task_goes_on() {
+fn an_unfixed_gate_exits_with_4_and_its_cause_and_a_retry_continues() {
     let repo = unfixable(2);
     let before = repo.git(&["rev-parse", "main"]);
     repo.run(&["run"])
@@ -265,7 +265,7 @@ fn a_fix_that_changes_nothing_makes_no_commit() {
 }
 
 #[test]
-fn a_fix_that_a_person_commits_on_staging_counts() {
+fn a_users_commit_on_staging_counts_as_a_fix() {
     let repo = unfixable(0);
     // Found by bisection, which tries parts of the level in staging's worktree.
     repo.config(&gates(
@@ -285,7 +285,7 @@ fn a_fix_that_a_person_commits_on_staging_counts() {
 }
 
 #[test]
-fn a_fix_of_a_person_on_staging_is_kept_when_a_task_is_done_anew() {
+fn a_users_fix_on_staging_is_kept_when_a_task_is_repeated() {
     let repo = unfixable(0);
     let staging = repo.join(".mahabharatha/worktrees/x/staging");
     repo.run(&["run"]).code(4);
@@ -304,7 +304,7 @@ fn a_fix_of_a_person_on_staging_is_kept_when_a_task_is_done_anew() {
 }
 
 #[test]
-fn what_a_person_changes_on_staging_without_a_commit_is_kept() {
+fn a_users_uncommitted_changes_on_staging_are_kept() {
     let repo = unfixable(0);
     repo.run(&["run"]).code(4);
     repo.write(".mahabharatha/worktrees/x/staging/a.txt", "half a fix\n");
@@ -331,7 +331,7 @@ fn files_that_do_not_change_keep_their_times_so_that_builds_do_not_start_over() 
 }
 
 #[test]
-fn where_a_person_broke_the_gate_nobody_is_blamed() {
+fn no_task_is_blamed_for_a_gate_that_the_user_broke() {
     let repo = Repo::new();
     committed(&repo, &gates(&[("tidy", "test ! -e mess")], ""));
     repo.graph("x", &[task("A", 1, "a.txt", &format!("{HELD} echo A > a.txt")), simple("B", 1, "b.txt")]);
@@ -456,7 +456,7 @@ fn what_a_failing_gate_commits_does_not_land_when_it_is_tried_again() {
 }
 
 #[test]
-fn lock_files_are_made_anew_in_staging() {
+fn lock_files_are_generated_again_in_staging() {
     let repo = Repo::new();
     let prepare = "merge: { prepare: 'ls *.txt > Cargo.lock; cp Cargo.lock go.sum; touch junk' }\n";
     repo.write("Cargo.lock", "");

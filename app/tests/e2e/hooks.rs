@@ -38,7 +38,7 @@ fn decision(ran: &Ran) -> Value {
 }
 
 #[test]
-fn who_does_a_task_may_write_its_files_and_nobody_else_may() {
+fn only_the_session_that_holds_a_task_may_write_its_files() {
     let repo = Repo::new();
     repo.graph("x", &[task("A", 1, "src/a.txt", &format!("{HELD} mkdir -p src && echo A > src/a.txt"))]);
     let run = repo.run_until_held("x");

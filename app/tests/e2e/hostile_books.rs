@@ -88,7 +88,7 @@ fn the_refs_of_other_tasks_are_put_back_and_told() {
 }
 
 #[test]
-fn refs_that_were_made_symbolic_move_no_branch_of_a_person() {
+fn refs_that_were_made_symbolic_move_no_branch_of_the_user() {
     let plant = |kept: &str| {
         let names =
             "heads/mahabharatha/x/staging heads/mahabharatha/x/worker-0 mahabharatha/x/tasks/A mahabharatha/x/tasks/C";
@@ -166,7 +166,7 @@ fn a_base_that_was_moved_under_its_checkout_stops_the_run() {
 }
 
 #[test]
-fn a_person_may_say_that_a_base_that_was_moved_is_right() {
+fn the_user_may_accept_a_moved_base() {
     let repo = one_after_the_other(&[hostile("A", 1, "a", "git update-ref refs/heads/main $(evil main)")]);
     let start = repo.git(&["rev-parse", "main"]);
     repo.write("README.md", "changed meanwhile\n");
@@ -181,7 +181,7 @@ fn a_person_may_say_that_a_base_that_was_moved_is_right() {
 }
 
 #[test]
-fn a_base_that_was_moved_where_nobody_has_it_checked_out_is_told() {
+fn a_base_that_moved_without_a_checkout_is_reported() {
     let repo = one_after_the_other(&[hostile(
         "A",
         1,
@@ -239,7 +239,7 @@ fn a_journal_that_was_changed_is_put_back_and_told() {
 }
 
 #[test]
-fn specs_that_were_changed_are_told_and_the_run_goes_by_what_they_were() {
+fn changed_specs_are_reported_and_the_run_keeps_the_old_ones() {
     let does = "sed -i 's/\"create\": \\[/\"create\": [\"evil.txt\",/' \"$S/task-graph.json\"; echo evil > \"$S/requirements.md\"; \
                 echo 'quality_gates: []' >> \"$S/../../../.mahabharatha/config.yaml\"; echo evil > evil.txt";
     let repo = one_after_the_other(&[hostile("A", 1, "a", does), simple("B", 2, "b")]);

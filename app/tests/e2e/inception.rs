@@ -227,7 +227,7 @@ fn at_a_terminal_the_questions_come_one_by_one_and_the_technology_is_confirmed()
 }
 
 #[test]
-fn what_a_person_ignores_already_is_added_to() {
+fn an_existing_ignore_file_is_extended() {
     let repo = Repo::empty();
     repo.write(".gitignore", "/target/\n*.swp");
     init(&repo, &["--language", "rust", "--name", "shop"]).code(0).says("added to .gitignore");

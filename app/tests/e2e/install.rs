@@ -39,7 +39,7 @@ fn commands_agents_and_hooks_are_put_in_place_and_hold_together() {
 }
 
 #[test]
-fn what_a_person_changed_is_kept_and_said() {
+fn files_that_the_user_changed_are_kept_and_reported() {
     let repo = Repo::new();
     repo.run(&["install"]).code(0).says("Remove them with: mahabharatha install --remove");
     repo.write(".claude/commands/z/stop.md", "mine\n");
@@ -318,7 +318,7 @@ fn settings_that_are_not_json_are_named_and_nothing_is_changed() {
 }
 
 #[test]
-fn for_all_projects_they_go_to_the_persons_own_directory() {
+fn for_all_projects_they_go_to_the_users_own_directory() {
     let repo = Repo::empty();
     let home = repo.path();
     repo.run_with(&["install", "--user"], &[("HOME", home.to_str().unwrap()), ("CLAUDE_CONFIG_DIR", "")]).code(0);

@@ -74,7 +74,7 @@ fn a_dead_worker_is_noticed_within_a_second() {
 }
 
 #[test]
-fn a_killed_agent_is_a_failed_attempt_and_the_next_goes_on() {
+fn a_killed_agent_is_a_failed_attempt_and_the_next_continues() {
     let repo = Repo::new();
     let script = "echo half > a1; test $MAHABHARATHA_ATTEMPT = 2 || kill -9 $$; echo A-1 > a1";
     repo.graph("x", &[doing("A-1", 1, "a1", script)]);
@@ -203,7 +203,7 @@ fn meddled(what: impl Fn(&Repo)) -> Repo {
 }
 
 #[test]
-fn a_worktree_that_is_deleted_under_its_worker_is_made_anew() {
+fn a_worktree_deleted_under_its_worker_is_created_again() {
     let repo = meddled(|repo| fs::remove_dir_all(repo.join(WORKTREE)).unwrap());
     assert_eq!(first_cause(&repo, "A-1"), "setup");
     let analysis = repo.task("A-1")["attempts"][0].to_string();
@@ -291,7 +291,7 @@ fn where_orchestrator_and_worker_are_killed_at_once_the_next_command_ends_what_e
 }
 
 #[test]
-fn a_person_who_looks_into_a_worktree_from_a_terminal_is_left_alone() {
+fn a_users_shell_in_a_worktree_is_not_killed() {
     let (repo, run) = running(FOREVER);
     let worker = repo.worker_pid("A-1");
     // `script` gives the shell a terminal of its own.

@@ -275,7 +275,7 @@ fn from_a_linked_worktree_the_work_lands_on_its_branch() {
     assert_eq!(repo.read(".git/linked/b.txt"), "B\n");
     assert_eq!(repo.git_in(&linked, &["status", "--porcelain"]), "");
     assert!(!repo.exists("a.txt"), "the main checkout stays on main");
-    // Steering works from there as well.
+    // Commands to the run work from there as well.
     let status = repo.command(&["status", "--json"]).current_dir(&linked).output().unwrap();
     assert!(String::from_utf8_lossy(&status.stdout).contains("\"completed\""));
     // One whose HEAD is detached is refused like any other.

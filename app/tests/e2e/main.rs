@@ -5,6 +5,7 @@
 use mahabharatha_testing::{agents, page, support, terminal, tmux};
 
 mod agents_by_profile;
+mod answers;
 mod approval;
 mod attempts;
 mod bad_input;
@@ -67,7 +68,6 @@ mod ship;
 mod specs;
 mod state_files;
 mod status;
-mod steering;
 mod stop;
 mod survivors;
 mod task_list;

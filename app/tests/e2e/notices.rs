@@ -43,7 +43,7 @@ fn a_run_tells_what_needs_or_deserves_attention() {
 }
 
 #[test]
-fn gates_and_budgets_are_told() {
+fn gates_and_budgets_cause_notices() {
     let repo =
         telling("quality_gates: [{ name: lint, command: '! test -e a.txt' }]\nmerge: { remediation_attempts: 0 }\n");
     repo.graph("x", &[simple("A", 1, "a.txt")]);

@@ -44,7 +44,7 @@ fn a_paused_run_merges_nothing_and_can_be_stopped() {
 }
 
 #[test]
-fn a_run_that_died_while_paused_goes_on_with_run() {
+fn run_continues_a_run_that_died_while_paused() {
     let repo = Repo::new();
     repo.graph("x", &[held("A-1", 1, "a1")]);
     repo.run(&["pause"]).code(6).says("there has been no run of x");

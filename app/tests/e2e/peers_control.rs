@@ -1,4 +1,4 @@
-//! What the peer that this program replaces gets wrong about steering, one test for each line of that list.
+//! What the peer that this program replaces gets wrong about controlling a run, one test for each line of that list.
 
 use std::collections::BTreeMap;
 

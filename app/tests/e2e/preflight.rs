@@ -57,7 +57,7 @@ fn without_a_feature_the_rest_is_checked() {
     let repo = Repo::new();
     repo.run(&["doctor"]).code(0).says("ok      git").says("no feature is named");
     std::fs::remove_file(repo.join(".mahabharatha/config.yaml")).unwrap();
-    repo.run(&["doctor"]).code(0).says("config: there is no ").says("`mahabharatha init` writes one");
+    repo.run(&["doctor"]).code(0).says("config: no ").says("`mahabharatha init` writes one");
     // The default agent is missed before a feature needs it.
     repo.write(".mahabharatha/config.yaml", "agents: { claude: { kind: claude, command: no-such-client } }\n");
     let checks = repo.run(&["doctor", "--json"]).code(0).json();
@@ -140,7 +140,7 @@ fn a_missing_agent() {
 }
 
 #[test]
-fn a_task_that_nobody_can_do() {
+fn a_task_without_a_usable_agent() {
     let repo = ready();
     let mut task = simple("A", 1, "a.txt");
     task.as_object_mut().unwrap().remove("run");
@@ -233,7 +233,7 @@ fn a_git_directory_that_cannot_be_written_to() {
 }
 
 #[test]
-fn files_of_tasks_that_a_person_has_changed_are_named() {
+fn owned_files_with_uncommitted_changes_are_named() {
     let repo = Repo::new();
     let mut task = simple("A", 1, "README.md");
     task["files"] = serde_json::json!({ "modify": ["README.md"] });

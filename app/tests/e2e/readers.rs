@@ -95,7 +95,7 @@ fn a_terminal_that_is_closed_stops_the_run_in_good_order() {
 }
 
 #[test]
-fn a_decision_that_was_replaced_reaches_no_later_task_and_a_persons_note_does() {
+fn a_replaced_decision_reaches_no_later_task_but_a_users_note_does() {
     let repo = Repo::new();
     let says = |text: &str| format!("printf '%s\\n' 'DECISION: {text}'");
     let first = with(

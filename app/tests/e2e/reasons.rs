@@ -10,7 +10,7 @@ fn only_once(repo: &Repo, tasks: &[Value]) {
 }
 
 #[test]
-fn a_blocked_task_is_told_by_its_agents_last_words() {
+fn a_blocked_task_shows_its_agents_last_words() {
     let repo = Repo::new();
     let script = "echo reading the settings; echo 'looking for a key'; echo 'the service needs a key'; exit 3";
     only_once(&repo, &[task("CONFIG", 1, "a", script), simple("B", 1, "b")]);
@@ -28,7 +28,7 @@ fn a_blocked_task_is_told_by_its_agents_last_words() {
 }
 
 #[test]
-fn an_agent_that_fails_is_told_by_what_it_printed_last() {
+fn a_failed_agent_shows_its_last_output() {
     let repo = Repo::new();
     only_once(&repo, &[task("A", 1, "a", "echo begun; echo 'no module named abacus' >&2; exit 1")]);
     repo.run(&["run"]).code(3).says("A is blocked: The agent failed with exit code 1: no module named abacus");
@@ -37,7 +37,7 @@ fn an_agent_that_fails_is_told_by_what_it_printed_last() {
 }
 
 #[test]
-fn a_failed_verification_is_told_by_the_lines_that_matter() {
+fn a_failed_verification_shows_the_lines_that_matter() {
     let repo = Repo::new();
     repo.config("agent: command\nretry: { max_attempts: 2, base_seconds: 0, max_seconds: 0 }\n");
     let tests = "echo running 2 tests; echo 'test adds ... FAILED'; echo; echo 'see the log'; exit 1";

@@ -49,7 +49,7 @@ fn landing_in_a_sparse_checkout_writes_nothing_outside_of_it() {
 }
 
 #[test]
-fn a_change_in_the_way_is_told_in_a_sparse_checkout_too() {
+fn a_change_in_the_way_is_reported_in_a_sparse_checkout_too() {
     let repo = sparse(&["in", ".mahabharatha"]);
     repo.graph("x", &tasks());
     repo.write("in/a", "mine\n");

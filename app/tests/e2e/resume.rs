@@ -36,7 +36,7 @@ fn workers_of_a_killed_orchestrator_are_adopted_and_paid_for_once() {
 }
 
 #[test]
-fn what_workers_finished_while_nobody_drove_the_run_is_taken() {
+fn results_of_workers_without_an_orchestrator_are_used() {
     let repo = Repo::new();
     repo.graph("x", &[held("A-1", 1, "a1"), held("A-2", 1, "a2")]);
     let run = repo.run_until_up(&["A-1", "A-2"]);

@@ -103,13 +103,13 @@ fn a_follow_up_may_change_what_its_task_was_granted() {
 }
 
 #[test]
-fn a_follow_up_waits_for_the_run_that_goes_on() {
+fn a_follow_up_waits_for_the_end_of_the_current_run() {
     let repo = Repo::new();
     let held = task("B", 2, "b.txt", &format!("{HELD} touch b.txt"));
     repo.graph("x", &[by_prompt("A", "a.txt"), held]);
     let run = repo.run_until_held("x");
     let sent = repo.run(&["review", "--send-back", "A", "--comment", "use blue"]).code(0);
-    sent.says("FOLLOW-001 on level 3").says("When the run that goes on now has ended");
+    sent.says("FOLLOW-001 on level 3").says("After the current run has ended");
     repo.run(&["review", "--send-back", "B", "--comment", "no"]).code(6).says("B is not completed");
     repo.let_go_on("x", run).code(0);
     assert_eq!(repo.read("a.txt"), "red\n");

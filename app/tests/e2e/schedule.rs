@@ -65,7 +65,7 @@ fn a_task_starts_when_its_dependencies_are_completed() {
 }
 
 #[test]
-fn workers_go_on_while_the_gate_of_a_lower_level_runs() {
+fn workers_continue_while_the_gate_of_a_lower_level_runs() {
     let repo = Repo::new();
     let gate = format!("test -e a.txt || exit 0; test -e b.txt && exit 0; S=$MAHABHARATHA_SPEC_DIR; {}", wait("gate"));
     repo.config(&format!("quality_gates: {}\n", json!([{ "name": "slow", "command": gate }])));

@@ -79,7 +79,7 @@ fn a_run_is_shown_on_a_screen_and_q_leaves_it_going() {
 }
 
 #[test]
-fn a_screen_at_which_nobody_is_closes_with_the_run() {
+fn an_unused_screen_closes_with_the_run() {
     let repo = Repo::new();
     repo.config("agent: command\nretry: { max_attempts: 1 }\n");
     repo.graph("x", &[held("A-1", 1, "a1"), doing("A-2", 1, "a2", "exit 1")]);

@@ -40,7 +40,7 @@ fn leaks_of(repo: &Repo, secret: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_secret_fails_the_attempt_and_the_next_one_is_told_where_it_is() {
+fn a_secret_fails_the_attempt_and_the_next_one_is_given_its_place() {
     let repo = Repo::new();
     let run = format!(
         "cat > \"$MAHABHARATHA_SPEC_DIR/prompt\"\n\

@@ -133,7 +133,7 @@ fn the_owner_whose_level_fails_a_gate_fixes_it() {
 }
 
 #[test]
-fn a_file_with_an_unfinished_owner_is_not_granted_and_the_next_owner_is_told() {
+fn a_file_with_an_unfinished_owner_is_refused_and_the_next_owner_gets_the_request() {
     let repo = Repo::new();
     repo.config(&format!("agent: command\nretry: {{ max_attempts: 1 }}\n{IN_ORDER}"));
     let asking = with(task("X", 2, "x.txt", "echo 'NEEDS: list.txt — why'; exit 3"), json!({ "dependencies": ["A"] }));

@@ -30,7 +30,7 @@ fn addresses(page: &Page) -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn strangers_are_told_nothing() {
+fn requests_without_the_token_get_nothing() {
     let repo = completed();
     let page = Page::start(&repo, &["--allow-actions"]);
     let (host, other) = (page.host(), "f".repeat(32));

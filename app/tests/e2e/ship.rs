@@ -284,7 +284,7 @@ fn what_the_remote_or_gh_says_is_shown() {
 }
 
 #[test]
-fn an_interrupted_push_does_not_go_on() {
+fn an_interrupted_push_stops() {
     let (repo, remote) = shipped();
     let hook = remote.hold_pushes();
     for signal in ["INT", "TERM"] {
@@ -486,7 +486,7 @@ fn what_names_no_file_of_the_feature_is_left_to_the_user() {
 }
 
 #[test]
-fn a_watch_that_is_interrupted_while_it_pushes_does_not_go_on() {
+fn a_watch_that_is_interrupted_while_it_pushes_stops() {
     let (repo, remote) = watched("echo fixed >> a.txt");
     remote.answer("pr-checks", FAILS);
     remote.answer("run-view", "test\tRun tests\ta.txt:1: expected fixed\n");

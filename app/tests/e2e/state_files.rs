@@ -172,7 +172,7 @@ fn logs_are_records_in_a_file_for_each_worker_and_task_of_each_feature() {
 }
 
 #[test]
-fn git_sees_the_configuration_and_nothing_else_of_ours() {
+fn git_sees_only_the_configuration() {
     let repo = Repo::new();
     repo.graph("x", &[simple("A", 1, "a.txt")]);
     repo.commit("specs");
@@ -190,7 +190,7 @@ fn git_sees_the_configuration_and_nothing_else_of_ours() {
 }
 
 #[test]
-fn what_an_agent_decided_is_told_to_the_very_next_one() {
+fn the_very_next_task_is_given_the_decisions_of_an_agent() {
     let repo = Repo::new();
     repo.config("workers: { count: 1 }\n");
     let decides = |id: &str| {

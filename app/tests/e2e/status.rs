@@ -48,7 +48,7 @@ fn assert_keeps_the_contract(status: &Value) {
 }
 
 #[test]
-fn a_run_is_told_from_its_beginning_to_its_end() {
+fn status_shows_a_run_from_its_beginning_to_its_end() {
     let repo = Repo::new();
     repo.config("workers: { count: 2 }\n");
     let person = with(task("B-2", 2, "b2", "true"), serde_json::json!({ "foreground": true }));

@@ -92,7 +92,7 @@ fn stop_by_force_ends_a_run_whose_processes_are_suspended() {
 }
 
 #[test]
-fn a_stopped_worker_hands_its_task_to_another_and_the_run_goes_on() {
+fn the_task_of_a_stopped_worker_is_requeued_and_the_run_continues() {
     let repo = Repo::new();
     repo.config("workers: { count: 2 }\n");
     repo.graph("x", &[held("A-1", 1, "a1"), held("A-2", 1, "a2")]);
@@ -211,7 +211,7 @@ fn each_signal_stops_in_good_order_with_all_that_agents_left_running() {
 fn the_second_signal_stops_at_once() {
     // The agent does not listen, and would have ten seconds.
     let (repo, ran) = signalled(&["INT", "INT"]);
-    ran.code(130).says("asked to stop at once");
+    ran.code(130).says("forced stop");
     repo.let_go("all");
     repo.run(&["run"]).code(0);
     assert_eq!(repo.show("refs/mahabharatha/x/wip/A-1/1:a1"), "half");

@@ -80,7 +80,7 @@ fn stop_by_force_ends_survivors_that_do_not_listen_at_once() {
 }
 
 #[test]
-fn a_pid_that_another_program_has_now_is_not_taken_for_a_worker() {
+fn a_reused_pid_is_not_a_worker() {
     let bystander = Bystander::start();
     for args in [&["stop", "--force"][..], &["stop", "--grace", "1"]] {
         let repo = Repo::new();
@@ -111,7 +111,7 @@ fn a_worker_whose_pid_is_not_known_is_adopted_and_can_be_stopped() {
 }
 
 #[test]
-fn a_lock_that_nobody_holds_is_free_whoever_has_the_pid_now() {
+fn an_unheld_lock_is_free_even_if_its_pid_was_reused() {
     let bystander = Bystander::start();
     let repo = Repo::new();
     repo.graph("x", &[held("A-1", 1, "a1")]);

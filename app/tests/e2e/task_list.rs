@@ -334,7 +334,7 @@ fn a_task_that_is_planned_no_longer_goes_and_others_follow() {
 }
 
 #[test]
-fn what_a_person_did_and_says_so_there_is_checked_and_taken() {
+fn a_users_work_that_is_completed_in_the_list_is_checked_and_kept() {
     let repo = Repo::new();
     let list = List(&repo);
     repo.graph("x", &[doing("A-1", 1, "a1", "echo cannot; exit 3"), simple("B-1", 2, "b1")]);

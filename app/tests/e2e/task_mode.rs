@@ -222,7 +222,7 @@ fn stop_ends_a_session_and_keeps_what_it_did() {
 }
 
 #[test]
-fn a_session_is_told_which_tasks_are_not_for_subagents() {
+fn a_session_learns_which_tasks_are_not_for_subagents() {
     let repo = Repo::new();
     repo.graph("x", &[foreground("A", 1, "a.txt"), plain("B", 1, "b.txt")]);
     let session = Session(&repo, "s1");
@@ -233,7 +233,7 @@ fn a_session_is_told_which_tasks_are_not_for_subagents() {
 }
 
 #[test]
-fn a_person_does_a_foreground_task_while_the_run_goes_on() {
+fn the_user_does_a_foreground_task_during_the_run() {
     let repo = Repo::new();
     repo.graph("x", &[foreground("A", 1, "a.txt"), held("B", 1, "b.txt"), simple("C", 2, "c.txt")]);
     let run = repo.run_until_up(&["B"]);
@@ -268,7 +268,7 @@ fn a_foreground_task_can_be_done_when_nothing_runs_any_more() {
 }
 
 #[test]
-fn a_run_that_is_stopped_leaves_to_a_person_what_he_holds() {
+fn a_stopped_run_leaves_the_user_the_claimed_task() {
     let repo = Repo::new();
     repo.graph("x", &[foreground("A", 1, "a.txt"), held("B", 1, "b.txt")]);
     let run = repo.run_until_up(&["B"]);

@@ -36,7 +36,7 @@ fn who_claims_a_task_of_a_run_that_was_killed_does_not_drive_it() {
 }
 
 #[test]
-fn stopping_a_run_leaves_to_a_person_what_he_holds() {
+fn stopping_a_run_leaves_the_user_the_claimed_task() {
     let repo = Repo::new();
     repo.graph("x", &[with(foreground("A", 1, "a.txt"), slowly_verified()), held("B", 1, "b.txt")]);
     let run = repo.run_until_up(&["B"]);
@@ -80,7 +80,7 @@ fn waits_for_a_lock(repo: &Repo, process: &Background) {
 }
 
 #[test]
-fn a_call_that_is_made_again_while_it_goes_on_waits_for_it() {
+fn a_repeated_call_waits_for_the_first_one() {
     let repo = Repo::new();
     let dir = "\"$PWD/../../../..\"";
     let gate = format!("touch {dir}/gating; while ! test -e {dir}/go; do sleep 0.02; done");
@@ -162,7 +162,7 @@ fn what_was_done_for_a_task_that_changed_meanwhile_is_not_called_completed() {
 }
 
 #[test]
-fn what_somebody_holds_he_can_complete_though_another_session_drives_now() {
+fn a_session_can_complete_its_task_while_another_session_drives() {
     let repo = Repo::new();
     repo.graph("x", &[foreground("A", 1, "a.txt"), plain("B", 1, "b.txt")]);
     let (one, two) = (Session(&repo, "one"), Session(&repo, "two"));
@@ -236,7 +236,7 @@ fn a_session_that_is_named_merges_by_its_name() {
 }
 
 #[test]
-fn a_conflict_is_told_with_its_own_code_and_a_way_out() {
+fn a_conflict_has_its_own_code_and_a_hint() {
     let repo = Repo::new();
     repo.write("a.txt", "base\n");
     repo.commit("Add a.txt");
@@ -259,7 +259,7 @@ fn a_conflict_is_told_with_its_own_code_and_a_way_out() {
 }
 
 #[test]
-fn a_worktree_that_somebody_removed_is_made_anew() {
+fn the_removed_worktree_of_a_session_is_created_again() {
     let repo = Repo::new();
     repo.graph("x", &[plain("A", 1, "a.txt")]);
     let one = Session(&repo, "one");

@@ -6,7 +6,7 @@ use crate::bench::Bench;
 use crate::fixtures;
 
 #[test]
-fn what_a_person_changed_is_kept_and_the_new_version_put_beside_it() {
+fn files_that_the_user_changed_are_kept_and_the_new_version_goes_beside_them() {
     let bench = Bench::new(fixtures::GO);
     bench.run(&["init"]).code(0);
     bench.repo.write(".mahabharatha/config.yaml", "workers: { count: 2 }\n");

@@ -153,7 +153,7 @@ fn programs_that_the_gates_need_and_the_machine_has_not_are_named() {
 }
 
 #[test]
-fn a_repository_without_anything_is_told_where_new_projects_begin() {
+fn an_empty_repository_is_pointed_to_new_projects() {
     let bench = Bench::new(&[("README.md", "# To be written\n")]);
     bench.run(&["init", "--language", "go"]).code(2).says("run init in a directory without .git");
     bench.run(&["init"]).code(0).says("there is no code yet").says("run init in a directory without .git");

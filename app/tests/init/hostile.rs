@@ -11,7 +11,7 @@ use crate::fixtures;
 use crate::support::Ran;
 
 #[test]
-fn manifests_that_cannot_be_read_are_told_and_the_rest_is_found() {
+fn unreadable_manifests_are_reported_and_the_rest_is_found() {
     let bench = Bench::new(&[("go.mod", "module example.com/x\n\ngo 1.22\n"), ("main.go", "package main\n")]);
     let root = bench.repo.path();
     fs::write(root.join("package.json"), format!("{{\"name\": \"{}\"}}", "x".repeat(50 << 20))).unwrap();

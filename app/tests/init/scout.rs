@@ -64,7 +64,7 @@ fn notes_of_an_agent_are_a_section_of_their_own() {
 }
 
 #[test]
-fn without_an_answer_it_goes_on_and_says_so() {
+fn without_an_answer_init_continues_and_says_so() {
     for (script, what) in [
         ("echo why >&2; exit 3", "it ended with exit code 3 why"),
         ("echo Sorry.", "mine's answer cannot be used: it is not JSON"),

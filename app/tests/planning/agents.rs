@@ -133,7 +133,7 @@ fn the_real_client_asks_two_rounds_and_then_writes() {
 }
 
 #[test]
-fn a_service_that_refuses_the_real_client_is_told() {
+fn a_service_that_refuses_the_real_client_is_reported() {
     let api = Api::start(|_| Reply::fails(400, "invalid_request_error"));
     let Some(bench) = Bench::new(api, "") else { return };
     bench.run(&["plan", "shop", "--describe", "x"]).code(1).says("the agent claude: it did not finish");

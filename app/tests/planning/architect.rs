@@ -123,7 +123,7 @@ fn without_a_commit_the_stubs_are_neither_checked_nor_committed() {
 }
 
 #[test]
-fn a_person_is_asked_before_the_check_is_run_and_before_the_commit() {
+fn the_user_is_asked_before_the_check_is_run_and_before_the_commit() {
     let repo = approved();
     with_answers(&repo, &format!("cat > /dev/null; printf %s '{}'\n", proposal("sh -n lib/shop.sh")));
     let head = repo.git(&["rev-parse", "main"]);
@@ -140,7 +140,7 @@ fn a_person_is_asked_before_the_check_is_run_and_before_the_commit() {
 }
 
 #[test]
-fn a_design_stays_where_nobody_says_whether_to_commit_it() {
+fn a_design_stays_uncommitted_without_an_answer() {
     let repo = approved();
     with_answers(&repo, &format!("cat > /dev/null; printf %s '{}'\n", proposal("sh -n lib/shop.sh")));
     let head = repo.git(&["rev-parse", "main"]);
@@ -186,7 +186,7 @@ fn the_real_client_fixes_its_graph_and_reads_only() {
 }
 
 #[test]
-fn the_real_client_whose_model_answers_in_words_is_told_so_and_in_the_end_refused() {
+fn the_real_client_is_corrected_when_its_model_answers_in_words_and_finally_refused() {
     let Some(bench) = Bench::new(Api::start(|_| Reply::says("I would rather not.")), "") else { return };
     bench.repo.write(DOCUMENT, WHOLE);
     bench.run(&["plan", "shop", "--approve"]).code(0);

@@ -35,7 +35,7 @@ fn write_graph(repo: &Repo, graph: &Value) {
 }
 
 #[test]
-fn a_persons_graph_becomes_the_design() {
+fn the_users_graph_becomes_the_design() {
     let repo = approved();
     write_graph(&repo, &graph());
     let head = repo.git(&["rev-parse", "HEAD"]);
@@ -66,7 +66,7 @@ fn a_persons_graph_becomes_the_design() {
 }
 
 #[test]
-fn a_new_graph_keeps_what_a_person_wrote() {
+fn a_new_graph_keeps_what_the_user_wrote() {
     let repo = approved();
     write_graph(&repo, &graph());
     let design = ["design", "shop", "--from-graph", "graph.json", "--no-commit"];

@@ -69,7 +69,7 @@ fn a_check_of_stubs_ends_when_the_design_is_killed() {
 }
 
 #[test]
-fn where_everything_of_ours_is_killed_the_next_command_ends_the_agent() {
+fn when_every_process_is_killed_the_next_command_ends_the_agent() {
     for next in [&["plan", "shop", "--approve"][..], &["run", "shop"], &["cleanup", "-f", "shop"]] {
         let repo = approved();
         with_agent(&repo, HANGS);

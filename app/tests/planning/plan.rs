@@ -151,7 +151,7 @@ fn bad_input_is_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn a_directory_that_is_not_writable_is_told_and_left_as_it_is() {
+fn an_unwritable_directory_is_reported_and_left_as_it_is() {
     let repo = Repo::new();
     let Some(unwritable) = Unwritable::new(&repo.join(".gsd")) else { return };
     repo.run(&["plan", "shop", "--describe", "x", "--agent", "none"]).code(1).says(".gsd/specs").says("Read-only");

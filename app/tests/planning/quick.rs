@@ -84,7 +84,7 @@ fn without_approval_the_specs_stay_a_draft() {
 }
 
 #[test]
-fn each_failure_says_how_to_go_on() {
+fn each_failure_names_the_next_command() {
     let repo = repo("exit 3", "exit 3");
     let quick = |repo: &Repo| repo.run(&[&QUICK[..], &["--yes"]].concat());
     quick(&repo).code(1).says("it ended with exit code 3");

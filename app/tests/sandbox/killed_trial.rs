@@ -2,15 +2,21 @@
 
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::time::Duration;
 
 use serde_json::json;
 
+use crate::life::processes_with;
 use crate::support::{Background, HELD, Repo};
 
 const SANDBOXES: [&str; 3] = ["bwrap", "landlock", "off"];
-/// Writes to a file as long as it lives, in a session of its own.
-const BEATS: &str = "setsid sh -c 'while :; do date +%N > beat.local; sleep 0.01; done' & wait";
+/// Writes to a file as long as it lives, in a session of its own. Its command line names the repository.
+fn beats(repo: &Repo) -> String {
+    format!("setsid sh -c '{} while :; do date +%N > beat.local; sleep 0.01; done' & wait", mark(repo))
+}
+
+fn mark(repo: &Repo) -> String {
+    format!(": beats in {};", repo.path().display())
+}
 
 /// A repository with a task, of which `run` is what its agent does.
 fn repo_with(sandbox: &str, run: Option<&str>) -> Repo {
@@ -53,8 +59,8 @@ fn left_by_a_killed_run() -> Repo {
     repo
 }
 
-fn open_trial(repo: &Repo, command: &str) -> Background {
-    let mut trial = repo.command(&["sandbox", "--task", "A", "--", command]);
+fn open_trial(repo: &Repo) -> Background {
+    let mut trial = repo.command(&["sandbox", "--task", "A", "--", &beats(repo)]);
     trial.stdout(Stdio::null()).stderr(Stdio::null());
     let trial = Background::spawn(trial);
     let beat = worktree(repo).join("beat.local");
@@ -67,18 +73,16 @@ fn kill(trial: Background) {
     trial.wait();
 }
 
+/// Tells whether any process of a trial is left.
 fn is_beating(repo: &Repo) -> bool {
-    let beat = || std::fs::read_to_string(worktree(repo).join("beat.local")).unwrap();
-    let before = beat();
-    std::thread::sleep(Duration::from_millis(300));
-    beat() != before
+    processes_with(&mark(repo)) > 0
 }
 
 #[test]
 fn what_a_killed_trial_left_is_ended_before_the_task_is_completed() {
     for sandbox in SANDBOXES {
         let repo = held_by_a_session(sandbox);
-        kill(open_trial(&repo, BEATS));
+        kill(open_trial(&repo));
         repo.run(&["task", "complete", "A"]).code(0);
         assert!(!is_beating(&repo), "{sandbox}");
     }
@@ -92,25 +96,24 @@ fn what_a_killed_trial_left_is_ended_by_stop_and_run() {
         (held_by_a_session("off"), "stop"),
         (held_by_a_session("landlock"), "stop"),
     ] {
-        kill(open_trial(&repo, BEATS));
-        repo.wait_until("what the trial left goes on", || is_beating(&repo));
+        kill(open_trial(&repo));
+        assert!(is_beating(&repo), "what the trial left goes on");
         repo.run(&[next]).code(0);
-        // A run that was completed has removed the worktree.
-        assert!(!worktree(&repo).exists() || !is_beating(&repo), "{next}");
+        assert!(!is_beating(&repo), "{next}");
     }
 }
 
 #[test]
 fn everything_in_bubblewrap_ends_with_a_killed_trial() {
     let repo = held_by_a_session("bwrap");
-    kill(open_trial(&repo, BEATS));
+    kill(open_trial(&repo));
     repo.wait_until("nothing writes any more", || !is_beating(&repo));
 }
 
 #[test]
 fn an_open_trial_keeps_a_run_from_starting() {
     let repo = left_by_a_killed_run();
-    let trial = open_trial(&repo, BEATS);
+    let trial = open_trial(&repo);
     let pid = format!("process {}", trial.pid());
     repo.run(&["run"]).code(8).says("sandbox --task A").says(&pid);
     repo.run(&["sandbox", "--task", "A", "--", "true"]).code(8).says("sandbox --task A").says(&pid);
@@ -123,7 +126,7 @@ fn an_open_trial_keeps_a_run_from_starting() {
 #[test]
 fn an_open_trial_keeps_its_task_from_being_completed() {
     let repo = held_by_a_session("bwrap");
-    let trial = open_trial(&repo, BEATS);
+    let trial = open_trial(&repo);
     for command in ["complete", "verify"] {
         repo.run(&["task", command, "A"]).code(8).says("sandbox --task A");
     }
@@ -136,7 +139,7 @@ fn an_open_trial_keeps_its_task_from_being_completed() {
 fn an_open_trial_is_ended_by_stop() {
     for sandbox in SANDBOXES {
         let repo = held_by_a_session(sandbox);
-        let mut trial = open_trial(&repo, BEATS);
+        let mut trial = open_trial(&repo);
         repo.run(&["stop", "--grace", "0"]).code(0);
         assert!(!trial.is_running() && !is_beating(&repo), "{sandbox}");
     }

@@ -178,7 +178,7 @@ fn an_option_overrides_the_configuration() {
 }
 
 #[test]
-fn a_denial_is_told_with_the_setting_that_lifts_it() {
+fn a_denial_is_reported_with_the_setting_that_lifts_it() {
     let repo = confined_by("bwrap");
     std::fs::write(repo.home().join(".tool"), "").unwrap();
     let file = repo.home().canonicalize().unwrap().join(".tool");
@@ -202,7 +202,7 @@ fn a_denial_is_told_with_the_setting_that_lifts_it() {
 }
 
 #[test]
-fn a_base_that_is_red_only_in_a_sandbox_is_told_with_its_cause() {
+fn a_base_that_fails_only_in_a_sandbox_is_reported_with_its_cause() {
     let repo = Repo::new();
     repo.write(".gitignore", "*.key\n");
     let file = repo.home().canonicalize().unwrap().join(".tool");

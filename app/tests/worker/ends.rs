@@ -98,7 +98,7 @@ fn each_exit_code_has_its_meaning() {
 }
 
 #[test]
-fn a_checkpoint_goes_on_where_it_stopped_without_the_strays() {
+fn a_checkpoint_continues_where_it_stopped_without_the_strays() {
     let bench = Bench::new();
     let mut spec = bench.spec(
         "echo half > src/own.rs; mkdir new; echo made > new/a.rs; rm src/gone.rs; echo stray > stray.txt; echo note; exit 2",

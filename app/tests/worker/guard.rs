@@ -91,7 +91,7 @@ fn files_that_redirect() {
 }
 
 #[test]
-fn what_a_person_does_meanwhile_is_neither_blamed_nor_lost() {
+fn the_users_changes_meanwhile_are_neither_blamed_nor_lost() {
     let bench = Bench::new();
     let spec = bench
         .spec("echo mine > src/own.rs; touch ../../../../../up; while ! [ -e ../../../../../go ]; do sleep 0.01; done");
@@ -114,7 +114,7 @@ fn what_a_person_does_meanwhile_is_neither_blamed_nor_lost() {
 }
 
 #[test]
-fn an_edited_exclude_file_is_told_and_hides_nothing() {
+fn an_edited_exclude_file_is_reported_and_hides_nothing() {
     let bench = Bench::new();
     let outcome =
         bench.run(&bench.spec(&format!("{COMMON} echo mine > src/own.rs; echo '*.x' >> \"$G/info/exclude\"")));

@@ -93,7 +93,7 @@ fn failed_verification_is_feedback_and_the_work_is_kept() {
 }
 
 #[test]
-fn an_agent_that_does_nothing_is_told_so_by_the_verification() {
+fn an_agent_that_does_nothing_gets_the_output_of_the_verification() {
     let bench = Bench::new();
     let mut spec = bench.spec("true");
     spec.task.verification = verification("grep -q more src/own.rs");

@@ -1,4 +1,7 @@
 //! `.mahabharatha/config.yaml`: its keys and their defaults.
+//!
+//! Called by `engine/specs`, which reads the file, and by `init`. Must never stop at the first problem or guess a
+//! value for a wrong one.
 
 mod accepted;
 mod agents;
@@ -402,7 +405,7 @@ impl Config {
             max_usd_per_task: self.budget.max_usd_per_task,
             onto_staging: self.merge.target == MergeTarget::Staging,
             clean_gates: self.gates.clean,
-            heeds_limits: true,
+            waits_for_limits: true,
             accepted: self.accepted(),
             approval: self.merge.approval == MergeApproval::Level,
             amend: self.ownership.amend,

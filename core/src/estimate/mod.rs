@@ -3,6 +3,8 @@
 //! Each completed task of the history is a sample: the ratio of its time to its estimate, and its cost per estimated
 //! minute. The graph is scheduled `ROUNDS` times, each time with a random sample for every task; P50 and P90 are the
 //! percentiles of the results.
+//!
+//! Called by `engine/history` and the displays of estimates. Must never present an unknown cost as zero.
 
 mod history;
 mod pool;

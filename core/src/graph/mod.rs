@@ -1,4 +1,7 @@
 //! The validated task graph: ownership, dependencies, levels.
+//!
+//! Called by `engine/specs`, and by `run` when a graph is changed during a run. Must never let an unchecked graph
+//! become a `TaskGraph`.
 
 mod check;
 mod claims;

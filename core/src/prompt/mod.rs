@@ -1,5 +1,7 @@
 //! Builds the worker's prompt: a part shared by all workers of a feature, cut to a budget, then the task, which is
 //! never cut. Also the prompts of the roles that are asked questions: architect, product owner, scout.
+//!
+//! Called by the worker, `planning` and `init`. Must never read a file: the caller brings every text.
 
 pub mod architect;
 mod context;

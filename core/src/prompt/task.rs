@@ -44,7 +44,7 @@ fn facts(text: &mut String, input: &PromptInput<'_>) {
     let _ = writeln!(text, "- **Task:** {}, level {}", code(&task.id), task.level);
     let _ = writeln!(
         text,
-        "- **Attempt:** {} (after {} failed attempts, a person has to take over)",
+        "- **Attempt:** {} (after {} failed attempts, the user has to take over)",
         input.attempt, input.max_attempts
     );
     let _ = writeln!(text, "- **Worktree:** {}", code(input.worktree));
@@ -124,7 +124,7 @@ fn notes(text: &mut String, input: &PromptInput<'_>) {
     if answers.is_empty() {
         return;
     }
-    let mut body = "From the person who runs this build, and binding where it differs from the task above:".to_string();
+    let mut body = "From the user who runs this build, and binding where it differs from the task above:".to_string();
     for note in answers {
         if let Some(question) = &note.question {
             let _ = write!(body, "\n\nAn earlier attempt asked:\n\n{}\n\nThe answer:", fenced(question, "text"));

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::effect::EffectId;
 use crate::ids::Time;
 
-/// A worker that ends without a result within this time died early.
-pub const EARLY: Duration = Duration::from_secs(2);
+/// A worker that ends without a result within this time died early. Assumed for a worker whose end no process watched.
+pub const MIN_LIFETIME: Duration = Duration::from_secs(2);
 /// Early deaths in a row that open the breaker.
 const DEATHS_TO_OPEN: u32 = 3;
 

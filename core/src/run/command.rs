@@ -1,4 +1,4 @@
-//! Commands to a run: stop, retry, skip. For those of sessions see `session`, for the others `steer`.
+//! Commands to a run: stop, retry, skip. For those of sessions see `session`, for the others `control`.
 
 use super::effect::{Answer, Carry, Effect, Performer, Refusal};
 use super::event::Command;

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use super::breaker::EARLY;
+use super::breaker::MIN_LIFETIME;
 use super::effect::{Carry, Effect, EffectId, Job, Performer, Purpose};
 use super::event::{Backoff, BackoffStrategy, JobEnd, JobReport, Reason};
 use super::schedule::Start;
@@ -193,7 +193,7 @@ impl Run {
         let by_agent = job.performer.agent().map(|agent| (agent, &report.end));
         match by_agent.map(|(_, end)| end) {
             None => {}
-            Some(JobEnd::Died { .. }) if Duration::from_millis(report.ran_ms) < EARLY => {
+            Some(JobEnd::Died { .. }) if Duration::from_millis(report.ran_ms) < MIN_LIFETIME => {
                 self.breaker.died_early(now, self.cooldown());
             }
             Some(JobEnd::Cancelled | JobEnd::SetupFailed { .. }) => self.breaker.cancelled(id),
@@ -334,7 +334,7 @@ impl Run {
                     self.tasks[index].carry.wip = wip;
                 }
                 let escalated = matches!(report.end, JobEnd::Escalated { .. });
-                let why = if escalated { format!("a person must decide: {reason}") } else { reason.clone() };
+                let why = if escalated { format!("the user must decide: {reason}") } else { reason.clone() };
                 if self.meet_needs(index, reason, report.ungrantable.is_empty()) {
                     self.requeue(index);
                 } else {

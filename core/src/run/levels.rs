@@ -56,24 +56,8 @@ impl Run {
                 let base = self.base_of(current);
                 self.emit(Effect::Blame { level: number, base, failure, commits }, effects);
             }
-            LevelStatus::Landing { candidate } => match self.landing(current, &candidate) {
-                LevelStatus::Landing { candidate } => {
-                    self.emit(Effect::Land { level: number, candidate }, effects);
-                }
-                // Since the gates passed, the configuration was changed to ask for approval.
-                awaiting => {
-                    self.levels[current].status = awaiting;
-                    self.pursue_level(now, effects);
-                }
-            },
-            LevelStatus::AwaitingApproval { .. } => {
-                self.launch_ready(now, effects);
-                // While something is under way, a skipped or retried task may still reopen the level.
-                if self.is_settled() {
-                    let why = format!("level {number} waits for your approval");
-                    self.drain(End::Paused { cause: PauseCause::Other, why });
-                }
-            }
+            LevelStatus::Landing { candidate } => self.pursue_landing(now, current, &candidate, effects),
+            LevelStatus::AwaitingApproval { .. } => self.await_approval(now, number, effects),
             LevelStatus::Fixing { failure, task, job: None, .. } => {
                 self.pursue_fix(now, current, &failure, &task, effects);
             }
@@ -82,6 +66,29 @@ impl Run {
         if matches!(self.phase, Phase::Working) {
             // Tasks of higher levels that need nothing more.
             self.launch_ready(now, effects);
+        }
+    }
+
+    fn pursue_landing(&mut self, now: Time, current: usize, candidate: &Candidate, effects: &mut Effects) {
+        match self.landing(current, candidate) {
+            LevelStatus::Landing { candidate } => {
+                let level = self.levels[current].level;
+                self.emit(Effect::Land { level, candidate }, effects);
+            }
+            // Since the gates passed, the configuration was changed to ask for approval.
+            awaiting => {
+                self.levels[current].status = awaiting;
+                self.pursue_level(now, effects);
+            }
+        }
+    }
+
+    fn await_approval(&mut self, now: Time, level: Level, effects: &mut Effects) {
+        self.launch_ready(now, effects);
+        // While something is in progress, a skipped or retried task may still reopen the level.
+        if self.is_settled() {
+            let why = format!("level {level} waits for your approval");
+            self.drain(End::Paused { cause: PauseCause::Other, why });
         }
     }
 

@@ -5,6 +5,7 @@
 mod accepted;
 mod breaker;
 mod command;
+mod control;
 mod drive;
 pub mod effect;
 pub mod event;
@@ -20,12 +21,11 @@ mod schedule;
 mod service;
 mod session;
 mod state;
-mod steer;
 mod step;
 mod task_budget;
 mod work_time;
 
-pub use breaker::Breaker;
+pub use breaker::{Breaker, MIN_LIFETIME};
 pub use drive::{Host, Journal, drive, happen, record, record_start, replay, take_over, turn};
 pub use effect::{Effect, EffectId};
 pub use event::Event;

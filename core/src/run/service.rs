@@ -28,8 +28,8 @@ impl Services {
         self.0.get(agent).is_some_and(Service::is_exhausted)
     }
 
-    pub(super) fn resumed(&mut self, heeds_limits: bool) {
-        self.0.values_mut().for_each(|service| service.resumed(heeds_limits));
+    pub(super) fn resumed(&mut self, waits_for_limits: bool) {
+        self.0.values_mut().for_each(|service| service.resumed(waits_for_limits));
     }
 
     /// Returns when the next limit ends; none if there is none.
@@ -91,9 +91,9 @@ impl Service {
     }
 
     /// Resets the limit for a new process, which waits only for a time that the API named.
-    pub(super) fn resumed(&mut self, heeds_limits: bool) {
+    pub(super) fn resumed(&mut self, waits_for_limits: bool) {
         self.unserved = 0;
-        self.pause = self.pause.take().filter(|pause| pause.told && heeds_limits);
+        self.pause = self.pause.take().filter(|pause| pause.told && waits_for_limits);
     }
 
     /// Returns when launches are allowed again; none if they are.
@@ -152,12 +152,12 @@ mod tests {
             service.not_served(Time(1_000), Time(0), reset, "limit");
             service
         };
-        for (reset, heeds_limits, waits) in
+        for (reset, waits_for_limits, waits) in
             [(Some(Time(90_000)), true, true), (Some(Time(90_000)), false, false), (None, true, false)]
         {
             let mut service = not_served(reset);
-            service.resumed(heeds_limits);
-            assert_eq!(!service.may_launch(Time(1_001)), waits, "{reset:?} {heeds_limits}");
+            service.resumed(waits_for_limits);
+            assert_eq!(!service.may_launch(Time(1_001)), waits, "{reset:?} {waits_for_limits}");
             assert_eq!(service.unserved, 0);
         }
     }

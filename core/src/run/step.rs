@@ -185,7 +185,7 @@ impl Run {
         self.intent = intent;
         self.phase = Phase::CheckingBase;
         self.breaker = Breaker::Closed { deaths: 0 };
-        self.services.resumed(policy.heeds_limits);
+        self.services.resumed(policy.waits_for_limits);
         self.workers = self.workers_under_way(policy.worker_count());
         if let Some(current) = self.current() {
             let level = &mut self.levels[current];

@@ -1,5 +1,7 @@
 //! Finds secrets in the lines that a commit adds, and takes them out of what is logged and reported: keys in well-known
 //! formats, and random values that are assigned to a name such as `api_key`. A finding never contains the secret itself.
+//!
+//! Called by the worker before a commit, by gates with findings, and by everything that logs output of an agent.
 
 mod assigned;
 mod blocks;

@@ -1,4 +1,6 @@
 //! Specs as the user or the architect wrote them, not yet validated. The graph check does that.
+//!
+//! Called by `graph`, `engine/specs` and `planning`. Nothing may run from a spec: only a checked `TaskGraph` is run.
 
 mod effort;
 mod graph_file;

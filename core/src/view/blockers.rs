@@ -205,8 +205,8 @@ fn stopped_run(run: &Run, end: &End) -> Option<Blocker> {
         ),
         End::RedBase { gates } => (
             "red_base",
-            format!("gates are red on the base before anything ran: {}", gates.join(", ")),
-            "make them green and commit, or `mahabharatha run --allow-red-base`",
+            format!("gates fail on the base: {}", gates.join(", ")),
+            "fix them and commit, or `mahabharatha run --allow-red-base`",
         ),
         _ => return None,
     };

@@ -80,23 +80,7 @@ impl Next {
                 next.tasks = vec![task.clone()];
                 next.why = Some(format!("gate {} failed: {}\n\n{}", failure.gate, failure.command, failure.output));
             }
-            LevelStatus::Failed { failure } => {
-                next.step = Step::Failed;
-                next.why = Some(match failure {
-                    LevelFailure::Gate { failure, why } => {
-                        format!("gate {} failed; {why}\n\n{}", failure.gate, failure.output)
-                    }
-                    LevelFailure::Obstacle(obstacle) => {
-                        next.command = Some(match obstacle {
-                            Obstacle::WorkLost { tasks } | Obstacle::Outdated { tasks } => {
-                                retry_all(tasks, &next.feature)
-                            }
-                            _ => format!("mahabharatha merge --retry -f {}", next.feature),
-                        });
-                        format!("{obstacle}; {}", resolution_of(obstacle))
-                    }
-                });
-            }
+            LevelStatus::Failed { failure } => next.of_failure(failure),
             LevelStatus::AwaitingApproval { candidate } => {
                 let blocker = unapproved_level(run, level.level, candidate);
                 next.step = Step::Blocked;
@@ -110,6 +94,22 @@ impl Next {
             | LevelStatus::Merged { .. } => next.step = Step::Merge,
         }
         next.with_command()
+    }
+
+    fn of_failure(&mut self, failure: &LevelFailure) {
+        self.step = Step::Failed;
+        self.why = Some(match failure {
+            LevelFailure::Gate { failure, why } => {
+                format!("gate {} failed; {why}\n\n{}", failure.gate, failure.output)
+            }
+            LevelFailure::Obstacle(obstacle) => {
+                self.command = Some(match obstacle {
+                    Obstacle::WorkLost { tasks } | Obstacle::Outdated { tasks } => retry_all(tasks, &self.feature),
+                    _ => format!("mahabharatha merge --retry -f {}", self.feature),
+                });
+                format!("{obstacle}; {}", resolution_of(obstacle))
+            }
+        });
     }
 
     fn work(&mut self, run: &Run, tasks: std::ops::Range<usize>) {

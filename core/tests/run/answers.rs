@@ -120,7 +120,7 @@ fn lost_work_is_done_again_when_it_is_retried_and_lost_staging_by_itself() {
 }
 
 #[test]
-fn a_session_is_told_to_retry_lost_or_outdated_work() {
+fn a_session_must_retry_lost_or_outdated_work() {
     for obstacle in [Obstacle::WorkLost { tasks: vec![id("A")] }, Obstacle::Outdated { tasks: vec![id("A")] }] {
         let mut story = Story::of(&[("A", 1)]);
         story.done('a').answers(|effect| Event::NotLanded { effect, level: Level(1), obstacle });

@@ -94,7 +94,7 @@ fn an_undone_run_has_ended_for_good() {
 }
 
 #[test]
-fn the_number_of_workers_holds_until_it_is_given_anew_or_the_run_is_completed() {
+fn the_number_of_workers_holds_until_it_is_set_again_or_the_run_is_completed() {
     let mut story = Story::of(&[("A", 1)]);
     assert!(story.asks(Command::Scale { workers: 3 }));
     assert_eq!((story.run.policy().workers, story.run.scaled(), story.run.workers().len()), (3, Some(3), 3));

@@ -54,7 +54,7 @@ fn a_resumed_run_waits_for_the_api_limit_unless_told_not_to() {
     assert_eq!(story.job().attempt, Attempt(2));
 
     let mut story = limited();
-    let policy = Policy { heeds_limits: false, ..story.run.policy().clone() };
+    let policy = Policy { waits_for_limits: false, ..story.run.policy().clone() };
     story.happens(Event::Resumed { policy, intent: Intent::Complete, planning: Cost::default() });
     assert_eq!(story.slot_ready().job().attempt, Attempt(2));
 }

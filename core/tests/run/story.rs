@@ -52,7 +52,7 @@ impl Story {
             max_usd_per_task: None,
             onto_staging: false,
             clean_gates: CleanGates::Last,
-            heeds_limits: true,
+            waits_for_limits: true,
             accepted: Accepted::default(),
             amend: Amend::Ask,
             isolation: Isolation::Off,

@@ -31,7 +31,7 @@ fn a_night_in_which_nothing_drives_the_run_does_not_count() {
 }
 
 #[test]
-fn a_crash_and_what_is_asked_before_the_run_goes_on_do_not_count() {
+fn a_crash_and_the_questions_after_it_do_not_count() {
     let mut story = Story::of(&[("A", 1)]);
     story.happens(Event::Woke);
     assert_eq!(elapsed(&story), (2, 1));

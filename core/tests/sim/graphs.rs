@@ -132,7 +132,7 @@ pub fn policy(rng: &mut Rng) -> Policy {
         allow_red_base: rng.chance(20),
         onto_staging: false,
         clean_gates: rng.one_of([CleanGates::Last, CleanGates::Last, CleanGates::Every, CleanGates::Never]),
-        heeds_limits: rng.chance(70),
+        waits_for_limits: rng.chance(70),
         accepted: Accepted::default(),
         approval: rng.chance(20),
         schedule: rng.one_of([Schedule::Levels, Schedule::Dependencies]),

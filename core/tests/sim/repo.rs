@@ -48,6 +48,17 @@ struct Staging {
     base: Oid,
 }
 
+/// What the gates of a level are run on, and which of them.
+struct Gating<'a> {
+    content: &'a Staging,
+    staging: &'a Oid,
+    tree: Oid,
+    known: &'a [GatePass],
+    ignore: &'a [String],
+    verify: &'a [TaskId],
+    clean: bool,
+}
+
 impl Repo {
     pub fn new(feature: usize, trunk: SharedTrunk) -> Repo {
         Repo {
@@ -188,7 +199,9 @@ impl Repo {
         }
         self.gate_broken |= faults.strikes(Fault::GateBreaks, rng);
         let tree = oid(&format!("tree of {merged}"));
-        let event = self.run_gates(id, &content, &staging, &tree, passed, ignore, verify, *clean, faults, rng);
+        let gating =
+            Gating { content: &content, staging: &staging, tree, known: passed, ignore, verify, clean: *clean };
+        let event = self.run_gates(id, &gating, faults, rng);
         let Event::GateFailed { mut failure, passed, .. } = event else {
             self.stagings.entry(staging).or_insert(content);
             return event;
@@ -199,20 +212,8 @@ impl Repo {
         Event::GateFailed { effect: id, level, failure, passed }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a gate depends on all of these")]
-    fn run_gates(
-        &mut self,
-        id: EffectId,
-        content: &Staging,
-        staging: &Oid,
-        tree: &Oid,
-        known: &[GatePass],
-        ignore: &[String],
-        verify: &[TaskId],
-        clean: bool,
-        faults: &mut Faults,
-        rng: &mut Rng,
-    ) -> Event {
+    fn run_gates(&mut self, id: EffectId, gating: &Gating<'_>, faults: &mut Faults, rng: &mut Rng) -> Event {
+        let &Gating { content, staging, ref tree, known, ignore, verify, clean } = gating;
         let level = content.level;
         let mut passed = Vec::new();
         let failure = |gate: &str, command: &str, task| GateFailure {

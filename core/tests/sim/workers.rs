@@ -66,15 +66,16 @@ impl Workers {
     }
 }
 
+/// What the end of an attempt is drawn from.
+pub struct Odds<'a> {
+    pub repo: &'a mut Repo,
+    pub faults: &'a mut Faults,
+    pub rng: &'a mut Rng,
+}
+
 /// Draws how a session's attempt ends. A session that stops calling has abandoned it.
-pub fn draw_held(
-    effect: EffectId,
-    job: &Job,
-    now: i64,
-    repo: &mut Repo,
-    faults: &mut Faults,
-    rng: &mut Rng,
-) -> Attempted {
+pub fn draw_held(effect: EffectId, job: &Job, now: i64, odds: Odds<'_>) -> Attempted {
+    let Odds { repo, faults, rng } = odds;
     let lasts = rng.one_of([10, 5_000, 100_000, 5_000_000]);
     let end = match rng.between(0, 9) {
         0..=5 => done(job, repo, faults, rng),
@@ -96,7 +97,8 @@ pub fn draw_held(
 }
 
 /// Draws how an attempt ends.
-pub fn draw(effect: EffectId, job: &Job, now: i64, repo: &mut Repo, faults: &mut Faults, rng: &mut Rng) -> Attempted {
+pub fn draw(effect: EffectId, job: &Job, now: i64, odds: Odds<'_>) -> Attempted {
+    let Odds { repo, faults, rng } = odds;
     let slow = if faults.strikes(Fault::JobIsSlow, rng) { 50_000 } else { 0 };
     let mut lasts = rng.between(10, 5_000) as i64 + slow;
     let (mut alive, mut frozen_from) = (true, None);

@@ -13,7 +13,7 @@ use crate::model::Model;
 use crate::person;
 use crate::repo::Repo;
 use crate::rng::{Rng, oid};
-use crate::workers::{Attempted, LONGEST, Outage, Workers, draw, draw_held};
+use crate::workers::{Attempted, LONGEST, Odds, Outage, Workers, draw, draw_held};
 
 #[derive(Debug)]
 pub struct World {
@@ -113,17 +113,21 @@ impl World {
         }
     }
 
+    fn odds(&mut self) -> Odds<'_> {
+        Odds { repo: &mut self.repo, faults: &mut self.faults, rng: &mut self.rng }
+    }
+
     /// Draws the result of an attempt that begins now.
     fn attempt(&mut self, id: EffectId, job: &Job) -> Attempted {
         if matches!(job.performer, Performer::Session(_)) {
-            return draw_held(id, job, self.time, &mut self.repo, &mut self.faults, &mut self.rng);
+            return draw_held(id, job, self.time, self.odds());
         }
         if let Some(agent) = job.performer.agent()
             && self.strikes(Fault::Outage)
         {
             self.outage = Some(Outage::random(agent, self.time, &mut self.rng));
         }
-        let mut attempted = draw(id, job, self.time, &mut self.repo, &mut self.faults, &mut self.rng);
+        let mut attempted = draw(id, job, self.time, self.odds());
         if let Some(outage) = &self.outage
             && self.time < outage.until
             && job.performer.agent() == Some(&outage.agent)

@@ -9,7 +9,8 @@ use mahabharatha_sys::proc::{self, Cmd};
 
 use super::{claude, find_program, login};
 
-const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// Timeout of a call that asks an agent for its version or its login.
+pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Characters of what a program prints as its version that are shown.
 const MAX_VERSION_CHARS: usize = 80;
 

@@ -180,18 +180,18 @@ pub fn features_planned(cwd: &Path, session: &str) -> Vec<PathBuf> {
 }
 
 /// Decides on a tool use, and renews the session's leases.
-pub fn judge(call: &ToolUse, context: &CallContext<'_>) -> Result<Verdict> {
+pub fn check(call: &ToolUse, context: &CallContext<'_>) -> Result<Verdict> {
     if call.needs_user(context) {
         return Ok(Verdict::Ask("only the user decides on that".to_owned()));
     }
-    Ok(match judge_for_tasks(call, context)? {
-        Verdict::Pass => planning::judge(call, context),
+    Ok(match check_for_tasks(call, context)? {
+        Verdict::Pass => planning::check(call, context),
         decided => decided,
     })
 }
 
 /// Decides on a tool use by the tasks that the session holds.
-fn judge_for_tasks(call: &ToolUse, context: &CallContext<'_>) -> Result<Verdict> {
+fn check_for_tasks(call: &ToolUse, context: &CallContext<'_>) -> Result<Verdict> {
     let held = features_held(&call.cwd, &call.session_id);
     for feature_dir in &held {
         lease::renew(feature_dir, &call.session_id);
@@ -200,7 +200,7 @@ fn judge_for_tasks(call: &ToolUse, context: &CallContext<'_>) -> Result<Verdict>
         return Ok(Verdict::Pass);
     }
     if call.tool_name == "Bash" || call.own_tool().is_some() {
-        return judge_command(call, &held, context);
+        return check_command(call, &held, context);
     }
     let Some(target) = call.target() else { return Ok(Verdict::Pass) };
     let target = match resolve(&call.cwd, target) {
@@ -209,7 +209,7 @@ fn judge_for_tasks(call: &ToolUse, context: &CallContext<'_>) -> Result<Verdict>
         Err(error) => return Err(error),
     };
     if let Some(slot) = Slot::around(&target) {
-        return slot.judge(call, &target, context.job_worktree);
+        return slot.check_write(call, &target, context.job_worktree);
     }
     if held.is_empty() {
         return Ok(Verdict::Pass);
@@ -225,7 +225,7 @@ fn judge_for_tasks(call: &ToolUse, context: &CallContext<'_>) -> Result<Verdict>
 }
 
 /// Decides on a shell command or a tool of our MCP server. The hook sees the command line only, not what the command writes.
-fn judge_command(call: &ToolUse, held: &[PathBuf], context: &CallContext<'_>) -> Result<Verdict> {
+fn check_command(call: &ToolUse, held: &[PathBuf], context: &CallContext<'_>) -> Result<Verdict> {
     if held.is_empty() {
         return Ok(Verdict::Pass);
     }
@@ -276,7 +276,7 @@ impl Slot {
     }
 
     /// Decides on a write in this worktree.
-    fn judge(&self, call: &ToolUse, target: &Path, job_worktree: Option<&Path>) -> Result<Verdict> {
+    fn check_write(&self, call: &ToolUse, target: &Path, job_worktree: Option<&Path>) -> Result<Verdict> {
         let Slot { root, feature, worker } = self;
         let deny = |message: String| Ok(Verdict::Deny(message));
         let Some(repository) = Repository::of(GitDirs::at(root)?) else { return Ok(Verdict::Pass) };

@@ -12,9 +12,9 @@ use std::thread;
 use std::time::Duration;
 
 use mahabharatha_core::cost::Cost;
-use mahabharatha_core::run::Run;
 use mahabharatha_core::run::effect::{Job, Performer};
 use mahabharatha_core::run::event::{Event, JobEnd};
+use mahabharatha_core::run::{MIN_LIFETIME, Run};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Kind, Result};
 use mahabharatha_sys::proc::{self, Canceller, ProcessId};
@@ -28,8 +28,7 @@ use crate::lease;
 use crate::worker::heartbeat::Watch;
 use crate::worker::{self, FENCE, JobSpec};
 use settle::{
-    MIN_LIFETIME, Watched, checked, conclude, ended, finished_commit, report_of, send_end, settle, unreported_cost,
-    when_gone,
+    Watched, checked, conclude, ended, finished_commit, report_of, send_end, settle, unreported_cost, when_gone,
 };
 pub use survivors::{
     alive, end_escaped, end_survivors, end_trials, end_working_in, is_alive, remove_container_of, remove_containers,

@@ -210,20 +210,7 @@ impl LocalHost {
                     Err(obstacle) => Event::NotLanded { effect: id, level, obstacle },
                 }))
             }),
-            Effect::Gate { level, base, staging, passed, verify, clean, ignore } => {
-                let verify = self.context.verifications(run, &verify);
-                self.integrate(id, move |_, integration, lock| {
-                    let (base, staging, passed, ignore, verify) = (&base, &staging, &passed, &ignore, &verify);
-                    let call = GateCall { level, base, staging, passed, ignore, verify, clean };
-                    Ok(integration.gate(lock, call)?.map(|gated| match gated {
-                        Gated::Passed { candidate, passed } => {
-                            Event::GatesPassed { effect: id, level, candidate, passed }
-                        }
-                        Gated::Failed { failure, passed } => Event::GateFailed { effect: id, level, failure, passed },
-                        Gated::Blocked(obstacle) => Event::NotLanded { effect: id, level, obstacle },
-                    }))
-                });
-            }
+            effect @ Effect::Gate { .. } => self.gate(id, effect, run),
             Effect::Blame { level, base, failure, commits } => {
                 self.integrate(id, move |_, integration, _| {
                     let blamed = integration.blame(&base, &failure, &commits)?;
@@ -249,6 +236,21 @@ impl LocalHost {
                 let _ = self.spool.answer(&request, &answer);
             }
         }
+    }
+
+    /// Runs the gates of a level.
+    fn gate(&mut self, id: EffectId, effect: Effect, run: &Run) {
+        let Effect::Gate { level, base, staging, passed, verify, clean, ignore } = effect else { return };
+        let verify = self.context.verifications(run, &verify);
+        self.integrate(id, move |_, integration, lock| {
+            let (base, staging, passed, ignore, verify) = (&base, &staging, &passed, &ignore, &verify);
+            let call = GateCall { level, base, staging, passed, ignore, verify, clean };
+            Ok(integration.gate(lock, call)?.map(|gated| match gated {
+                Gated::Passed { candidate, passed } => Event::GatesPassed { effect: id, level, candidate, passed },
+                Gated::Failed { failure, passed } => Event::GateFailed { effect: id, level, failure, passed },
+                Gated::Blocked(obstacle) => Event::NotLanded { effect: id, level, obstacle },
+            }))
+        });
     }
 
     fn cancel(&mut self, force: bool, grace: Duration, only: Option<WorkerId>) {
@@ -308,7 +310,7 @@ impl Host for LocalHost {
 /// Returns the gates that failed.
 pub fn check_base(context: &Context) -> Result<Vec<GateFailure>> {
     let cancel = context.cancel.clone();
-    listen(move |before, _| cancel.cancel(if before > 0 { Duration::ZERO } else { GRACE_PERIOD }))?;
+    signals::listen(move |before, _| cancel.cancel(if before > 0 { Duration::ZERO } else { GRACE_PERIOD }))?;
     let found = || -> Result<Vec<cleanup::What>> {
         let found = cleanup::leftovers(&context.project, &context.paths, None, false)?;
         Ok(found.into_iter().map(|leftover| leftover.what).collect())
@@ -358,15 +360,11 @@ fn forward_notes(events: Sender<Event>) -> impl Fn(integrate::Note) + Send + Syn
 /// Stops the run gracefully on the first signal and by force on the second. After the run, a signal terminates the
 /// process, which may be blocked on output that the reader does not read, unless the command goes on and handles it.
 fn listen_for_signals(events: Sender<Event>) -> Result<()> {
-    listen(move |before, signal| {
+    signals::listen(move |before, signal| {
         let command = Command::Stop { force: before > 0, grace_ms: GRACE_PERIOD.as_millis() as u64, worker: None };
         let request = format!("signal-{signal}-{}-{before}", std::process::id());
         if events.send(Event::Asked { request, command }).is_err() && !interrupt::listens() {
             signals::terminate_by(signal);
         }
     })
-}
-
-fn listen(handle: impl FnMut(usize, i32) + Send + 'static) -> Result<()> {
-    signals::listen(handle).map_err(Error::caused("cannot listen for signals"))
 }

@@ -19,7 +19,8 @@ pub fn styled(style: Style, text: impl ToString) -> Cell {
     Cell { text: one_line(&text.to_string()), style }
 }
 
-/// Formats a table for a terminal of `limit` columns; without a limit nothing is cut. `shrinking` may be cut.
+/// Formats a table for a terminal of `limit` columns; without a limit nothing is cut. `shrinking` may be cut. A table that is still
+/// too wide continues below, with its first named column repeated; nothing follows if all of it would be empty.
 pub fn columns(head: &[&str], rows: &[Vec<Cell>], shrinking: &[usize], limit: Option<usize>, paint: Paint) -> String {
     let mut widths: Vec<usize> = head.iter().map(|title| width(title)).collect();
     for row in rows {
@@ -27,12 +28,42 @@ pub fn columns(head: &[&str], rows: &[Vec<Cell>], shrinking: &[usize], limit: Op
             widths[index] = widths[index].max(width(&cell.text));
         }
     }
-    if let Some(limit) = limit {
-        shrink(&mut widths, shrinking, limit);
-    }
     let titles: Vec<Cell> = head.iter().map(|title| styled(Style::Strong, title)).collect();
-    let lines = std::iter::once(&titles).chain(rows).map(|row| line(row, &widths, paint));
-    lines.collect()
+    let lines: Vec<&[Cell]> = std::iter::once(&titles[..]).chain(rows.iter().map(Vec::as_slice)).collect();
+    let key = 1 + head.iter().position(|title| !title.is_empty()).unwrap_or(0);
+    let parts = parts(&widths, key, shrinking, limit.unwrap_or(usize::MAX));
+    let part = |shown: &Vec<usize>| {
+        let mut cut: Vec<usize> = shown.iter().map(|&index| widths[index]).collect();
+        let may_shrink: Vec<usize> = (0..shown.len()).filter(|&at| shrinking.contains(&shown[at])).collect();
+        if let Some(limit) = limit {
+            shrink(&mut cut, &may_shrink, limit);
+        }
+        lines.iter().map(|row| line(row, shown, &cut, paint)).collect::<String>()
+    };
+    let is_empty = |shown: &[usize]| {
+        let mut cells = rows.iter().flat_map(|row| shown.iter().skip(key).filter_map(|&index| row.get(index)));
+        cells.all(|cell| cell.text.is_empty())
+    };
+    let (first, rest) = parts.split_at(1);
+    let shown = first.iter().chain(rest.iter().filter(|shown| !is_empty(shown)));
+    shown.map(part).collect::<Vec<_>>().join("\n")
+}
+
+/// Divides the columns among as few tables as possible that fit; each begins with the first `key` columns.
+fn parts(widths: &[usize], key: usize, shrinking: &[usize], limit: usize) -> Vec<Vec<usize>> {
+    let least = |index: usize| if shrinking.contains(&index) { widths[index].min(MIN_WIDTH) } else { widths[index] };
+    let needed = |shown: &[usize]| shown.iter().map(|&index| least(index) + GAP).sum::<usize>().saturating_sub(GAP);
+    let lead: Vec<usize> = (0..key.min(widths.len())).collect();
+    let mut parts = vec![lead.clone()];
+    for index in key..widths.len() {
+        let Some(part) = parts.last_mut() else { break };
+        part.push(index);
+        if needed(part) > limit && part.len() > key + 1 {
+            part.pop();
+            parts.push(lead.iter().copied().chain([index]).collect());
+        }
+    }
+    parts
 }
 
 /// Narrows the widest of the shrinking columns until the table fits.
@@ -47,10 +78,11 @@ fn shrink(widths: &mut [usize], shrinking: &[usize], limit: usize) {
     }
 }
 
-fn line(row: &[Cell], widths: &[usize], paint: Paint) -> String {
+/// Formats the shown cells of a row.
+fn line(row: &[Cell], shown: &[usize], widths: &[usize], paint: Paint) -> String {
     let mut text = String::new();
     let mut padding = 0;
-    for (cell, &columns) in row.iter().zip(widths) {
+    for (cell, &columns) in shown.iter().filter_map(|&index| row.get(index)).zip(widths) {
         let fitted = fit(&cell.text, columns);
         let used = width(&fitted);
         if used > 0 {
@@ -96,9 +128,28 @@ mod tests {
         ");
     }
 
+    #[test]
+    fn a_table_that_cannot_shrink_enough_continues_below() {
+        let rows = [vec![cell("*"), cell("login"), cell("3h 20m"), cell("1.20 USD"), cell("a note")]];
+        let text = columns(&["", "Feature", "Work", "Cost", "Note"], &rows, &[4], Some(24), Paint::OFF);
+        let empty = [vec![cell("*"), cell("login"), cell("3h 20m"), cell("1.20 USD"), cell("")]];
+        let shorter = columns(&["", "Feature", "Work", "Cost", "Note"], &empty, &[4], Some(24), Paint::OFF);
+        assert_eq!(shorter, text.split("\n\n").take(2).collect::<Vec<_>>().join("\n\n") + "\n");
+        insta::assert_snapshot!(text, @r"
+           Feature  Work
+        *  login    3h 20m
+
+           Feature  Cost
+        *  login    1.20 USD
+
+           Feature  Note
+        *  login    a note
+        ");
+    }
+
     proptest! {
         #[test]
-        fn a_table_fits_the_width(limit in 30usize..100) {
+        fn a_table_fits_the_width(limit in 18usize..100) {
             prop_assert!(table(Some(limit)).lines().all(|line| width(line) <= limit));
         }
     }

@@ -96,7 +96,10 @@ pub fn render_completion(view: &RunView, findings: &Findings) -> String {
         format!("## Commits\n\n{}", list(commits.iter().map(|commit| code(commit)), "None.")),
         format!("## Timeline\n\n{}", timeline(view)),
         format!("## Skipped\n\n{}", list(view.tasks.iter().filter_map(skipped), "Nothing.")),
-        format!("## On the Way\n\n{}", list(view.tasks.iter().flat_map(detours), "Every attempt succeeded.")),
+        format!(
+            "## Failed Attempts and Fixes\n\n{}",
+            list(view.tasks.iter().flat_map(detours), "Every attempt succeeded.")
+        ),
     ];
     sections.join("\n")
 }

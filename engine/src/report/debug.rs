@@ -198,7 +198,7 @@ pub fn render(findings: &Findings, one: bool, paint: Paint) -> String {
     if not_run_yet && findings.hypotheses.is_empty() {
         return text;
     }
-    text.push_str(&heading("What it may be"));
+    text.push_str(&heading("Likely causes"));
     for hypothesis in &findings.hypotheses {
         text.push_str(&format!("  {} [{}]\n", hypothesis.cause, hypothesis.code));
         for line in &hypothesis.evidence {
@@ -207,7 +207,7 @@ pub fn render(findings: &Findings, one: bool, paint: Paint) -> String {
         text.push_str(&format!("    {}\n", hypothesis.next.replace('\n', "\n    ")));
     }
     if findings.hypotheses.is_empty() {
-        text.push_str("  Nothing looks wrong.\n");
+        text.push_str("  No problem was found.\n");
     }
     text
 }

@@ -30,7 +30,7 @@ pub fn render_estimate(feature: &str, estimate: &Estimate, limit: Option<usize>,
     text.push_str(&format!("\nCritical path: {}\n{}", path.join(" → "), basis(estimate)));
     if !estimate.agents.is_empty() {
         let rows: Vec<Vec<Cell>> = tallied(&estimate.agents).map(|row| row.map(cell).into()).collect();
-        text.push_str(&format!("\nAttempts of earlier runs\n{}", columns(&TALLIED, &rows, &[], limit, paint)));
+        text.push_str(&format!("\nAttempts of earlier runs\n{}", columns(&TALLIED, &rows, &[0, 1], limit, paint)));
     }
     text
 }
@@ -69,7 +69,7 @@ fn workers_table(estimate: &Estimate, limit: Option<usize>, paint: Paint) -> Str
             row
         })
         .collect();
-    columns(&["Workers", "Estimate", "P50", "P90", ""], &rows, &[], limit, paint)
+    columns(&["Workers", "Estimate", "P50", "P90", ""], &rows, &[4], limit, paint)
 }
 
 fn wall_cells(wall: &Wall) -> [Cell; 3] {

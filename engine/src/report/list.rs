@@ -54,6 +54,8 @@ pub fn list_text(listed: &[Listed], now: Time, limit: Option<usize>, paint: Pain
 
 #[cfg(test)]
 mod tests {
+    use mahabharatha_sys::ui::width;
+
     use super::*;
 
     #[test]
@@ -73,6 +75,9 @@ mod tests {
             ..Listed::default()
         };
         let planned = Listed { feature: "search".to_string(), status: "planned", ..Listed::default() };
-        insta::assert_snapshot!(list_text(&[run, planned], Time(7_500_000), Some(80), Paint::OFF));
+        let listed = [run, planned];
+        let text = |columns| list_text(&listed, Time(7_500_000), Some(columns), Paint::OFF);
+        insta::assert_snapshot!(text(80));
+        assert!(text(50).lines().all(|line| width(line) <= 50), "{}", text(50));
     }
 }

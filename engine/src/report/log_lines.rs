@@ -182,7 +182,7 @@ impl Telling<'_> {
     }
 
     /// Tells whether this process starts nothing more.
-    fn is_winding_down(&self) -> bool {
+    fn is_draining(&self) -> bool {
         matches!(self.run.phase(), Phase::Draining { .. } | Phase::Ended { .. })
     }
 
@@ -302,7 +302,7 @@ impl Telling<'_> {
         }
         match (command, &answer.message) {
             (Command::Stop { force: true, worker: None, .. }, _) => {
-                self.say(Severity::Warn, "asked to stop at once: no new launches, workers are ended");
+                self.say(Severity::Warn, "forced stop: no new launches, workers are killed");
             }
             (Command::Stop { grace_ms, worker: None, .. }, _) => {
                 let grace = human_duration(std::time::Duration::from_millis(*grace_ms));
@@ -403,7 +403,7 @@ impl Telling<'_> {
         let stuck: Vec<&str> =
             all.filter(|(_, state)| is_stuck(&state.status)).map(|(task, _)| task.id.as_str()).collect();
         if stuck.is_empty() {
-            return "nothing can go on: the level has tasks that are not done".to_string();
+            return "the level cannot continue: it has unfinished tasks".to_string();
         }
         format!("only blocked or waiting tasks remain: {}", stuck.join(", "))
     }

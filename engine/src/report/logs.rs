@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_lines_pipes_and_links_are_told_and_the_rest_is_read() {
+    fn endless_lines_pipes_and_links_are_reported_and_the_rest_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let logs = dir.path().join(".mahabharatha/logs/x");
         let workers = logs.join("workers");
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tail_of_one_log_goes_on_where_it_was() {
+    fn the_tail_of_a_log_continues_where_it_was() {
         let dir = tempfile::tempdir().unwrap();
         let (log, all) = (dir.path().join("A.jsonl"), sample());
         let lines: Vec<String> = all.iter().map(|record| record.to_line().unwrap()).collect();

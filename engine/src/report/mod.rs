@@ -47,6 +47,9 @@ pub use reporter::{Opening, Reporter};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+/// Interval at which displays redraw their durations.
+pub const TICK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Returns the object with the fields of another object added.
 pub fn extended(mut object: Value, fields: impl Serialize) -> Value {
     if let (Value::Object(object), Value::Object(fields)) = (&mut object, json!(fields)) {

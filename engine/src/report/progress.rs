@@ -10,16 +10,14 @@ use mahabharatha_core::ids::Time;
 use mahabharatha_core::view::{RunView, TaskView};
 use mahabharatha_sys::ui::{Style, Ui, one_line};
 
-use super::human_duration;
 use super::log_lines::{Line, Severity};
 use super::running_gate::GateProgress;
 use super::stream::log_event;
 use super::text::amount;
+use super::{TICK_INTERVAL, human_duration};
 
 /// Most workers that get a bar of their own.
 const MAX_SHOWN_WORKERS: usize = 12;
-/// Redraw interval for the elapsed time.
-const TICK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Interval between log lines about a gate that is still running.
 const GATE_LINE_INTERVAL: Duration = Duration::from_secs(20);

@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_left_is_told_only_if_it_can_be() {
+    fn the_time_left_is_shown_only_if_it_is_known() {
         let tasks: Vec<Value> = (1..=6)
             .map(|number| json!({"id": format!("T-{number}"), "title": "t", "level": 1, "estimate_minutes": 10}))
             .collect();

@@ -51,7 +51,7 @@ pub fn policy() -> Policy {
         onto_staging: false,
         approval: false,
         clean_gates: CleanGates::Last,
-        heeds_limits: true,
+        waits_for_limits: true,
         accepted: Accepted::default(),
         amend: Amend::Ask,
         isolation: Isolation::Off,

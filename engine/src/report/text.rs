@@ -70,7 +70,7 @@ pub fn outcome(outcome: &str, cause: Option<FailCause>) -> &'static str {
         ("done", _) => "was done",
         ("checkpoint", _) => "stopped at a checkpoint",
         ("blocked", _) => "is blocked",
-        ("escalated", _) => "asks a person to decide",
+        ("escalated", _) => "asks the user to decide",
         ("died", _) => "ended without a result: its worker died",
         ("unserved", _) => "was not served",
         ("setup_failed", _) => "was not begun: its worktree could not be set up",

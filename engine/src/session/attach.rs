@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use mahabharatha_core::ids::Time;
 use mahabharatha_core::run::{End, Run};
 use mahabharatha_core::view::RunView;
-use mahabharatha_sys::error::{Error, Result};
+use mahabharatha_sys::error::Result;
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::signals;
 use mahabharatha_sys::store::journal::{self, News};
@@ -42,8 +42,7 @@ pub fn follow(place: &Place, ui: &Arc<Ui>, streams: bool) -> Result<Followed> {
     signals::listen(move |_, _| {
         leaves.store(true, Ordering::Relaxed);
         wake();
-    })
-    .map_err(Error::caused("cannot listen for signals"))?;
+    })?;
     ui.note(&format!("following {}; Ctrl-C leaves it running", place.feature));
     let mut follower = Follower::start(place, Display::start(ui, streams))?;
     let followed = loop {

@@ -4,7 +4,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use mahabharatha_core::ids::{Attempt, TaskId};
 use mahabharatha_core::run::effect::{EffectId, Job, Performer, Refusal};
@@ -20,13 +19,11 @@ use super::claims::{self, Participant};
 use super::undo::refuse_undone;
 use super::{Options, Outcome, control};
 use crate::host::jobs;
-use crate::lease::{self, Lease};
+use crate::lease::{self, IDLE_LEASE, Lease};
 use crate::specs;
 use crate::worker::held::{self, Check, Claimed};
 use crate::worker::{JobSpec, subagents};
 
-/// Lease of a session that claims single tasks of a run that it does not drive.
-const SINGLE_TASK_LEASE: Duration = Duration::from_secs(12 * 60 * 60);
 /// Most tasks that a session may work on at once.
 const MAX_WORKERS: u32 = 10;
 
@@ -97,7 +94,7 @@ impl<'a> Caller<'a> {
     /// Returns the session's lease, or a new one for the tasks that it is about to claim.
     fn lease(&self) -> Lease {
         let lease = Lease::of(self.place.paths.dir(), &self.name);
-        lease.unwrap_or_else(|| Lease::new(self.name.clone(), SINGLE_TASK_LEASE))
+        lease.unwrap_or_else(|| Lease::new(self.name.clone(), IDLE_LEASE))
     }
 
     /// Returns the session's next step, and the run.

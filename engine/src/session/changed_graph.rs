@@ -35,7 +35,7 @@ pub(super) fn find(session: &Session<'_>, run: &Run, start: &Oid) -> Result<Opti
     if too_late.is_empty() {
         return Ok(Some((file, graph)).filter(|(file, _)| *file != run.setup().graph));
     }
-    let error = Error::new(Kind::Invalid, "the graph changed in what is done already");
+    let error = Error::new(Kind::Invalid, "the graph changes tasks that are already completed");
     Err(too_late
         .into_iter()
         .fold(error, Error::detail)

@@ -1,4 +1,6 @@
 //! `git ship`: takes the merged work of a feature, or the current branch, to a branch of a remote and a pull request.
+//!
+//! Called by `cli/git`. Must never force a push.
 
 mod pull_request;
 mod text;

@@ -1,12 +1,13 @@
 //! One attempt, step by step: set up the worktree, run the agent, check what it changed, verify, commit.
 //! Called by `run_job`, and by `held` for attempts that a session performs.
 
+mod ending;
+
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mahabharatha_core::cost::Cost;
-use mahabharatha_core::excerpt::few;
 use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::effect::{Performer, Purpose};
 use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport, Reason};
@@ -14,10 +15,11 @@ use mahabharatha_core::secrets::Suppression;
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::{Git, RefChange, short_branch};
-use mahabharatha_sys::proc;
+use mahabharatha_sys::proc::{self, Ended, Running};
+use mahabharatha_sys::sandbox::Sandbox;
 use mahabharatha_sys::store::atomic::write_projected;
 
-use super::guard::{Guard, Planted};
+use super::guard::Guard;
 use super::job_spec::JobSpec;
 use super::log::{Log, Severity};
 use super::ownership::{self, Changes};
@@ -28,7 +30,7 @@ use super::warmup::Warmup;
 use super::watch::{self, CancelSignal};
 use super::wip::{self, WipRef};
 use super::{FENCE, PROMPT, found, progress, prompt, redact, secrets, setup};
-use crate::agent::{AgentOutcome, Session};
+use crate::agent::{Agent, AgentOutcome, Session};
 use crate::confinement;
 
 pub struct Attempt<'a> {
@@ -55,6 +57,19 @@ pub enum AgentEnd {
     TimedOut(Option<String>),
     Stalled(Option<String>),
     Cancelled,
+}
+
+/// Returns how a run of the agent ended.
+fn end_of(agent: &dyn Agent, ended: &Ended, stalled: bool, sandbox: &Sandbox) -> AgentEnd {
+    match (stalled, ended.timed_out, ended.cancelled) {
+        (true, _, _) => AgentEnd::Stalled(agent.last_words(ended)),
+        (_, true, _) => AgentEnd::TimedOut(agent.last_words(ended)),
+        (_, _, true) => AgentEnd::Cancelled,
+        _ => AgentEnd::Finished(match sandbox.memory_failure() {
+            Some(why) => AgentOutcome::Failed(format!("The agent failed: {why}")),
+            None => agent.outcome(ended),
+        }),
+    }
 }
 
 impl<'a> Attempt<'a> {
@@ -121,7 +136,7 @@ impl<'a> Attempt<'a> {
         let changes = ownership::look(&git, self.spec)?;
         crash::point(|| "with the changes known");
         self.warnings.extend(planted.warnings.iter().cloned());
-        let end = match self.judge(agent_end, &git, &planted, &changes)? {
+        let end = match self.end_before_verification(agent_end, &git, &planted, &changes)? {
             Some(end) => Err(end),
             None => self.verify_and_commit(&git, guard, &changes)?,
         };
@@ -158,52 +173,12 @@ impl<'a> Attempt<'a> {
         let spec = self.spec;
         let git_link = GitLink { spec, job_dir: self.job_dir };
         let mut sandbox = sandbox::for_agent(spec)?;
-        let workdir = sandbox.workdir().to_owned();
-        let spec_dir = sandbox.inside(&spec.spec_dir);
-        let prompt = prompt::prompt(spec, &workdir);
-        if !prompt.cut.is_empty() {
-            self.log.info("prompt", &format!("left out for length: {}", prompt.cut.join(", ")));
-        }
-        // Only for people who look at the attempt.
-        let shown = self.log.redactor().redacted(&prompt.text());
-        let _ = write_projected(&self.job_dir.join(PROMPT), shown.as_bytes());
         let warmup = Warmup::default();
-        let session = Session {
-            prompt: &prompt,
-            task: &spec.task,
-            owned: &spec.owned,
-            root: &spec.root,
-            worktree: &spec.worktree,
-            spec_dir: &spec_dir,
-            job_dir: self.job_dir,
-            env: spec.agent_environment(&workdir),
-            sandbox: &mut sandbox,
-            redactor: self.log.redactor().clone(),
-            events: warmup.event_sink(progress::event_sink(self.log, spec)),
-        };
         let agent = spec.agent.agent();
-        if let Some(prefix) = agent.shared_prefix(&session) {
-            warmup.wait_for_turn(&spec.prompt_cache_file(&prefix), self.cancel, self.log);
-        }
-        if self.cancel.cancelled() {
-            return Ok(AgentEnd::Cancelled);
-        }
-        let failed = |error: std::io::Error| Error::caused("the agent")(error);
-        let command = agent.command(session)?;
-        let command = sandbox.confine(command)?;
-        // Used until the agent reports its cost.
-        self.cost = spec.agent.unreported_cost();
-        let running = command
-            .timeout(spec.limits.attempt())
-            .grace(spec.limits.grace())
-            .copy_to(self.log.lines("output"))
-            .spawn()
-            .map_err(failed)?;
-        crash::point(|| "with the agent begun");
-        self.log.info("agent_started", &format!("pid {}", running.id().pid));
+        let Some(running) = self.start_agent(&*agent, &mut sandbox, &warmup)? else { return Ok(AgentEnd::Cancelled) };
         let (stall, grace) = (spec.limits.stall(), spec.limits.grace());
-        let (ended, stalled) =
-            watch::wait_for_agent(running, self.cancel, stall, grace, &spec.worktree).map_err(failed)?;
+        let waited = watch::wait_for_agent(running, self.cancel, stall, grace, &spec.worktree);
+        let (ended, stalled) = waited.map_err(Error::caused("the agent"))?;
         // Before anything is cut or quoted from it.
         let ended = redact::ended(self.log.redactor(), ended);
         warmup.end();
@@ -219,106 +194,53 @@ impl<'a> Attempt<'a> {
         if ended.left_others || proc::has_descendants() {
             self.log.write(Severity::Warn, "left_running", "the agent left processes running; they are ended");
         }
-        Ok(match (stalled, ended.timed_out, ended.cancelled) {
-            (true, _, _) => AgentEnd::Stalled(agent.last_words(&ended)),
-            (_, true, _) => AgentEnd::TimedOut(agent.last_words(&ended)),
-            (_, _, true) => AgentEnd::Cancelled,
-            _ => AgentEnd::Finished(match sandbox.memory_failure() {
-                Some(why) => AgentOutcome::Failed(format!("The agent failed: {why}")),
-                None => agent.outcome(&ended),
-            }),
-        })
+        Ok(end_of(&*agent, &ended, stalled, &sandbox))
     }
 
-    /// Returns how the attempt ends, or `None` if it is ready for verification.
-    fn judge(
-        &mut self,
-        agent_end: AgentEnd,
-        git: &Git,
-        planted: &Planted,
-        changes: &Changes,
-    ) -> Result<Option<JobEnd>> {
-        let strays: Vec<String> =
-            planted.strays.iter().cloned().chain(changes.strays.iter().map(|stray| stray.path.to_string())).collect();
-        if !strays.is_empty() {
-            self.log.write(Severity::Warn, "strays", &strays.join(", "));
+    /// Starts the agent in its sandbox; none if the attempt was cancelled before.
+    fn start_agent(&mut self, agent: &dyn Agent, sandbox: &mut Sandbox, warmup: &Warmup) -> Result<Option<Running>> {
+        let spec = self.spec;
+        let workdir = sandbox.workdir().to_owned();
+        let spec_dir = sandbox.inside(&spec.spec_dir);
+        let prompt = prompt::prompt(spec, &workdir);
+        if !prompt.cut.is_empty() {
+            self.log.info("prompt", &format!("left out for length: {}", prompt.cut.join(", ")));
         }
-        let seconds = |limit: Duration| format!("{:.0} s", limit.as_secs_f64());
-        let said_last =
-            |words: Option<String>| words.map(|words| format!(" It said last: {words}")).unwrap_or_default();
-        let (cause, feedback) = match agent_end {
-            AgentEnd::Cancelled => return Ok(Some(JobEnd::Cancelled)),
-            AgentEnd::TimedOut(words) => (
-                FailCause::Timeout,
-                format!(
-                    "The agent was ended because it had not finished within {}.{}",
-                    seconds(self.spec.limits.attempt()),
-                    said_last(words)
-                ),
-            ),
-            AgentEnd::Stalled(words) => (
-                FailCause::Stalled,
-                format!(
-                    "The agent was ended because it had written and changed nothing for {}.{}",
-                    seconds(self.spec.limits.stall()),
-                    said_last(words)
-                ),
-            ),
-            AgentEnd::Finished(AgentOutcome::Failed(feedback)) => (FailCause::Agent, feedback),
-            AgentEnd::Finished(outcome) if planted.strays.is_empty() && outcome != AgentOutcome::Done => {
-                let left: Vec<String> =
-                    strays.iter().map(|path| format!("{path} is not the task's and is left out")).collect();
-                self.warnings.extend(left);
-                self.reason = match outcome {
-                    AgentOutcome::Unserved { reason, .. } => reason,
-                    AgentOutcome::OverBudget(_) => Some(Reason::TaskBudget),
-                    _ => None,
-                };
-                return Ok(Some(match outcome {
-                    AgentOutcome::Checkpoint(note) => JobEnd::Checkpoint { note },
-                    AgentOutcome::Escalated(reason) => JobEnd::Escalated { reason },
-                    AgentOutcome::Unserved { why, until, .. } => JobEnd::Unserved { why, until },
-                    AgentOutcome::OverBudget(reason) => JobEnd::Blocked { reason },
-                    AgentOutcome::Blocked(reason) | AgentOutcome::Failed(reason) => JobEnd::Blocked { reason },
-                    AgentOutcome::Done => return Ok(None),
-                }));
-            }
-            AgentEnd::Finished(_) if !strays.is_empty() => (FailCause::Strays, self.stray_feedback(planted, changes)),
-            AgentEnd::Finished(_) => {
-                let missing = self.missing(git, changes)?;
-                if missing.is_empty() {
-                    return Ok(None);
-                }
-                (
-                    FailCause::Missing,
-                    format!("These files were to be created and are not there: {}.", missing.join(", ")),
-                )
-            }
+        // Only for people who look at the attempt.
+        let shown = self.log.redactor().redacted(&prompt.text());
+        let _ = write_projected(&self.job_dir.join(PROMPT), shown.as_bytes());
+        let session = Session {
+            prompt: &prompt,
+            task: &spec.task,
+            owned: &spec.owned,
+            root: &spec.root,
+            worktree: &spec.worktree,
+            spec_dir: &spec_dir,
+            job_dir: self.job_dir,
+            env: spec.agent_environment(&workdir),
+            sandbox: &mut *sandbox,
+            redactor: self.log.redactor().clone(),
+            events: warmup.event_sink(progress::event_sink(self.log, spec)),
         };
-        let feedback = if strays.is_empty() || cause == FailCause::Strays {
-            feedback
-        } else {
-            format!("{feedback}\n\n{}", self.stray_feedback(planted, changes))
-        };
-        Ok(Some(JobEnd::Failed { cause, feedback, strays }))
-    }
-
-    fn stray_feedback(&self, planted: &Planted, changes: &Changes) -> String {
-        let all = planted.strays.iter().cloned().chain(changes.strays.iter().map(|stray| stray.path.to_string()));
-        let named = few(&all.collect::<Vec<_>>());
-        let mut text = format!("The attempt changed what the task does not own: {named}\n\nNothing of it was taken:\n");
-        for name in &planted.strays {
-            text.push_str(&format!("- {name} (put back)\n"));
+        if let Some(prefix) = agent.shared_prefix(&session) {
+            warmup.wait_for_turn(&spec.prompt_cache_file(&prefix), self.cancel, self.log);
         }
-        for stray in &changes.strays {
-            let why = if stray.why.is_empty() { String::new() } else { format!(" ({})", stray.why) };
-            text.push_str(&format!("- {}{why}\n", stray.path));
+        if self.cancel.cancelled() {
+            return Ok(None);
         }
-        text.push_str("The task owns only:\n");
-        for owned in &self.spec.owned {
-            text.push_str(&format!("- {}{}\n", owned.path, if owned.directory { "/" } else { "" }));
-        }
-        text
+        let command = agent.command(session)?;
+        let command = sandbox.confine(command)?;
+        // Used until the agent reports its cost.
+        self.cost = spec.agent.unreported_cost();
+        let running = command
+            .timeout(spec.limits.attempt())
+            .grace(spec.limits.grace())
+            .copy_to(self.log.lines("output"))
+            .spawn()
+            .map_err(Error::caused("the agent"))?;
+        crash::point(|| "with the agent begun");
+        self.log.info("agent_started", &format!("pid {}", running.id().pid));
+        Ok(Some(running))
     }
 
     /// Returns the files that the task should have created but that would not be in the commit.

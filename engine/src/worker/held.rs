@@ -208,8 +208,7 @@ fn occupied<'a>(spec: &'a JobSpec, job_dir: &Path) -> Result<(Pristine, Guard<'a
 
 fn with_attempt<T>(spec: &JobSpec, job_dir: &Path, act: impl FnOnce(Attempt<'_>) -> Result<T>) -> Result<T> {
     proc::become_subreaper().map_err(io("become the parent of orphans in", job_dir))?;
-    let cancel =
-        CancelSignal::listen(spec.limits.grace(), job_dir.join(GRACE)).map_err(io("listen for signals in", job_dir))?;
+    let cancel = CancelSignal::listen(spec.limits.grace(), job_dir.join(GRACE))?;
     let log = Log::open(spec);
     act(Attempt::new(spec, job_dir, &cancel, &log))
 }

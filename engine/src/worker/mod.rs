@@ -135,8 +135,7 @@ fn work(job_dir: &Path) -> Result<JobReport> {
     heartbeat::beat(job_dir, spec.limits.stall())?;
     let ports = spec.common_dir.join("mahabharatha/ports");
     let _ports = spec.ports.iter().map(|port| ports::share(&ports, *port)).collect::<Result<Vec<_>>>()?;
-    let cancel =
-        CancelSignal::listen(spec.limits.grace(), job_dir.join(GRACE)).map_err(io("listen for signals in", job_dir))?;
+    let cancel = CancelSignal::listen(spec.limits.grace(), job_dir.join(GRACE))?;
     let verification = Duration::from_secs(spec.task.verification.timeout_seconds.saturating_mul(2));
     let limit =
         spec.limits.attempt().saturating_add(spec.limits.grace().saturating_mul(2)).saturating_add(verification);

@@ -103,8 +103,7 @@ impl Trial {
     pub fn run(&self, command: Cmd) -> Result<Ended> {
         let Trial { spec, job_dir, .. } = self;
         proc::become_subreaper().map_err(Error::caused("cannot become the parent of orphans"))?;
-        let cancel = CancelSignal::listen(spec.limits.grace(), job_dir.join(GRACE))
-            .map_err(Error::caused("cannot listen for signals"))?;
+        let cancel = CancelSignal::listen(spec.limits.grace(), job_dir.join(GRACE))?;
         let git_link = matches!(self.place, Place::Slot).then_some(GitLink { spec, job_dir });
         let sandbox = self.sandbox()?;
         let mut env = spec.environment(sandbox.workdir());

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use mahabharatha_sys::bounded::{self, SMALL_FILE_BYTES};
+use mahabharatha_sys::error::Result;
 use mahabharatha_sys::proc::{self, Canceller, Ended, Running};
 use mahabharatha_sys::signals;
 
@@ -31,7 +32,7 @@ struct State {
 
 impl CancelSignal {
     /// Listens for signals. If the file `wanted` exists when a signal comes, its milliseconds replace `grace`.
-    pub fn listen(grace: Duration, wanted: PathBuf) -> io::Result<CancelSignal> {
+    pub fn listen(grace: Duration, wanted: PathBuf) -> Result<CancelSignal> {
         let cancel = CancelSignal(Arc::new(Mutex::new(State {
             cancelled: false,
             dying: false,

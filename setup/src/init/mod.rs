@@ -3,6 +3,8 @@
 //! `mode` decides whether the project is new or existing. `inception` starts a new one from a `scaffold`; `detect`
 //! surveys an existing one, and `scout` asks an agent about it if the user names one. `infrastructure`, `config`,
 //! `rules_install` and `devcontainer` derive files from that, and `place` writes all of them or none.
+//!
+//! Called by the `init` command, and by `install --remove`. Must never start a run.
 
 mod claude_md;
 mod config;

@@ -39,13 +39,13 @@ const DOCUMENT_STEMS: [&str; 5] = ["readme", "license", "licence", "copying", "n
 
 /// Returns the mode and the reason for it.
 pub fn of(root: &Path) -> Result<(Mode, String)> {
-    Ok(judge(&names(root)?))
+    Ok(mode_of(&names(root)?))
 }
 
 /// Returns true if the directory is a repository without anything that shows what it will contain.
 pub fn is_bare_beginning(root: &Path) -> Result<bool> {
     let names: Vec<String> = names(root)?.into_iter().filter(|name| name != ".git").collect();
-    Ok(judge(&names).0 == Mode::Inception)
+    Ok(mode_of(&names).0 == Mode::Inception)
 }
 
 fn names(root: &Path) -> Result<Vec<String>> {
@@ -57,7 +57,7 @@ fn names(root: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn judge(names: &[String]) -> (Mode, String) {
+fn mode_of(names: &[String]) -> (Mode, String) {
     let in_order = INDICATORS.iter().filter_map(|known| names.iter().find(|name| name == known));
     let by_ending = names.iter().filter(|name| INDICATING_ENDINGS.iter().any(|ending| name.ends_with(ending)));
     if let Some(name) = in_order.chain(by_ending).next() {
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     fn mode(names: &[&str]) -> Mode {
-        judge(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).0
+        mode_of(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).0
     }
 
     #[test]
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn unknown_user_files_indicate_a_project() {
-        let (mode, why) = judge(&["README.md".to_owned(), "main.py".to_owned()]);
+        let (mode, why) = mode_of(&["README.md".to_owned(), "main.py".to_owned()]);
         assert_eq!((mode, why.as_str()), (Mode::Discovery, "it is not empty: it contains \"main.py\""));
     }
 }

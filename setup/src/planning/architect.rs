@@ -14,13 +14,13 @@ use super::asker::{Asker, as_documents};
 /// How many times a rejected design goes back to the agent.
 const MAX_CORRECTIONS: usize = 3;
 
-/// Returns the first design that `judge` accepts, or the problems of the last one once the corrections are used up.
+/// Returns the first design that `check` accepts, or the problems of the last one once the corrections are used up.
 pub fn ask_architect<T>(
     ui: &Ui,
     asker: &Asker<'_>,
     feature: &Feature,
     requirements: &str,
-    mut judge: impl FnMut(Result<Proposal, String>) -> Result<Result<T, Vec<Problem>>>,
+    mut check: impl FnMut(Result<Proposal, String>) -> Result<Result<T, Vec<Problem>>>,
 ) -> Result<Result<T, Vec<Problem>>> {
     let documents = asker.project_documents();
     let documents = as_documents(&documents);
@@ -31,7 +31,7 @@ pub fn ask_architect<T>(
         let input = ArchitectInput { feature, requirements, documents: &documents, rules, rejected: before };
         let answer = asker.ask(ui, &architect(&input), &Proposal::schema())?;
         let text = answer.as_ref().map(|value| value.to_string()).unwrap_or_default();
-        let problems = match judge(answer.and_then(|value| Proposal::read(value, feature)))? {
+        let problems = match check(answer.and_then(|value| Proposal::read(value, feature)))? {
             Ok(taken) => return Ok(Ok(taken)),
             Err(problems) if round == MAX_CORRECTIONS => return Ok(Err(problems)),
             Err(problems) => problems,

@@ -1,15 +1,10 @@
 //! Claude Code sessions that plan a feature by slash command and hand the program their documents.
 
-use std::time::Duration;
-
 use mahabharatha_core::cost::Cost;
-use mahabharatha_engine::lease::{self, Lease};
+use mahabharatha_engine::lease::{self, IDLE_LEASE, Lease};
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::project::FeaturePaths;
 use mahabharatha_sys::store::costs::Question;
-
-/// Time without a tool use after which a session no longer plans: long enough for the user to come back to a question.
-const PLANNING_LEASE: Duration = Duration::from_secs(12 * 60 * 60);
 
 /// Registers the calling session as one that plans the feature, so that the hooks allow its calls and documents. Does
 /// nothing outside of a session.
@@ -17,7 +12,7 @@ pub fn begin_in_session(paths: &FeaturePaths) -> Result<()> {
     let Some(session) = lease::client_session() else { return Ok(()) };
     let dir = lease::planning(paths.dir());
     lease::end_expired(&dir)?;
-    Lease::new(session, PLANNING_LEASE).write(&dir)
+    Lease::new(session, IDLE_LEASE).write(&dir)
 }
 
 /// Ends the calling session's planning of the feature.

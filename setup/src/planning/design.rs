@@ -137,7 +137,7 @@ impl<'a> Designing<'a> {
                 let graph = GraphFile::parse(&text).map_err(|error| format!("{}: {error}", path.display()));
                 let proposal = graph.map(|graph| Proposal { design, graph });
                 let cost = count_session(paths, "design")?;
-                return Ok(self.judge(proposal)?.map(|designed| (designed, identity, cost)));
+                return Ok(self.check(proposal)?.map(|designed| (designed, identity, cost)));
             }
             DesignAuthor::Form => {
                 let form = files::form(&self.start, &requirements, skeleton(feature));
@@ -149,19 +149,19 @@ impl<'a> Designing<'a> {
                 .map_err(|error| error.detail("other ways: --agent NAME, --from-graph FILE, --agent none"))?,
         };
         let asker = asker.after_run(self.run_cost);
-        let judge = |proposal| self.judge(proposal);
-        let drawn = ask_architect(self.ui, &asker, feature, &self.requirements, judge)?;
+        let check = |proposal| self.check(proposal);
+        let drawn = ask_architect(self.ui, &asker, feature, &self.requirements, check)?;
         Ok(drawn.map(|designed| (designed, asker.name().to_owned(), asker.cost())))
     }
 
-    fn judge(&self, proposal: Result<Proposal, String>) -> Result<Result<Designed, Vec<Problem>>> {
+    fn check(&self, proposal: Result<Proposal, String>) -> Result<Result<Designed, Vec<Problem>>> {
         let proposal = match proposal {
             Ok(proposal) => proposal,
             Err(why) => return Ok(Err(vec![unreadable(why)])),
         };
         let requirements = Requirements::parse(&self.requirements);
-        let judged = files::judge(self.place, &self.start, self.config.graph_rules(), &requirements, proposal);
-        let designed = match judged.and_then(|designed| self.check_replannable(designed)) {
+        let checked = files::check(self.place, &self.start, self.config.graph_rules(), &requirements, proposal);
+        let designed = match checked.and_then(|designed| self.check_replannable(designed)) {
             Ok(designed) => designed,
             Err(problems) => return Ok(Err(problems)),
         };

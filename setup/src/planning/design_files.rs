@@ -27,7 +27,7 @@ pub struct Designed {
 }
 
 /// Checks the proposal. The error lists every problem, not only the first.
-pub fn judge(
+pub fn check(
     Place { project, paths, .. }: &Place,
     start: &StartTree,
     rules: Rules,

@@ -6,6 +6,8 @@ use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::ui::{NoAnswer, Style, Ui, one_line};
 
 const FLAG: &str = "--describe TEXT, --from FILE or --agent none";
+/// Said when the interview is left in the middle.
+pub const DRAFT_IS_KEPT: &str = "nothing was written but a draft of your answers, which the next `plan` offers";
 /// How many times a required question is asked.
 const MAX_REQUIRED_ATTEMPTS: usize = 3;
 /// Limit for stories and for the items of each list.
@@ -119,6 +121,5 @@ fn ask(ui: &Ui, question: &str) -> Result<String> {
 }
 
 fn unanswered_error(unanswered: NoAnswer) -> Error {
-    Error::new(Kind::Usage, unanswered.to_string())
-        .detail("nothing was written but a draft of your answers, which the next `plan` offers")
+    Error::new(Kind::Usage, unanswered.to_string()).detail(DRAFT_IS_KEPT)
 }

@@ -25,7 +25,7 @@ use super::client_session::{count_session, end_in_session};
 use super::documents::{aside, read_document, text_of};
 use super::interview::{self, required};
 use super::product_owner::{Brief, elicit};
-use super::signals::uninterrupted;
+use super::signals::{tell_on_exit, uninterrupted};
 use super::source::{Source, read_source};
 use super::task_list::show_in_task_list;
 
@@ -149,7 +149,14 @@ impl Planning<'_> {
             self.ui.note("Your answers from last time are offered again: press Enter to keep one.");
         }
         let start = unfinished.map_or(start, |text| Requirements::parse(&text));
-        interview::interview(self.ui, &start, |answers| write_projected(&draft, answers.to_markdown().as_bytes()))
+        let save = |answers: &Requirements| {
+            write_projected(&draft, answers.to_markdown().as_bytes())?;
+            tell_on_exit(Some(interview::DRAFT_IS_KEPT));
+            Ok(())
+        };
+        let answered = interview::interview(self.ui, &start, save);
+        tell_on_exit(None);
+        answered
     }
 
     fn author(&self) -> Result<Author<'_>> {
@@ -203,7 +210,7 @@ impl Planning<'_> {
         let mut shown = self.show()?;
         loop {
             let question = "Approve these requirements? [a]pprove, [c]hange, leave as [d]raft:";
-            let asked = if self.ui.yes() { Ok("a".to_owned()) } else { self.ui.ask(question, "--approve") };
+            let asked = if self.ui.yes() { Ok("a".to_owned()) } else { self.ui.ask_text(question, "--approve") };
             let answer = match asked {
                 Ok(answer) => answer,
                 // End of input is not an approval.

@@ -7,11 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use mahabharatha_sys::error::{Error, Result};
-use mahabharatha_sys::{proc, signals, ui};
+use mahabharatha_sys::error::Result;
+use mahabharatha_sys::ui::{self, Flags, Style, Ui};
+use mahabharatha_sys::{proc, signals};
 
 /// Temporary directory to remove on exit.
 static TEMP_DIR: Mutex<Option<PathBuf>> = Mutex::new(None);
+/// What the user is told on exit.
+static NOTE: Mutex<Option<&'static str>> = Mutex::new(None);
 static WRITING: Mutex<()> = Mutex::new(());
 /// Whether a run listens for the signals now.
 static RELEASED: AtomicBool = AtomicBool::new(false);
@@ -32,6 +35,11 @@ pub fn remove_on_exit(dir: &Path) {
     *TEMP_DIR.lock().unwrap_or_else(PoisonError::into_inner) = Some(dir.to_owned());
 }
 
+/// Sets what the user is told when a signal ends the process.
+pub fn tell_on_exit(note: Option<&'static str>) {
+    *NOTE.lock().unwrap_or_else(PoisonError::into_inner) = note;
+}
+
 /// Installs the signal handler, which kills every program that was started and then exits.
 pub fn exit_on_signals(code: i32) -> Result<()> {
     let end = move |_, _| {
@@ -44,9 +52,12 @@ pub fn exit_on_signals(code: i32) -> Result<()> {
             let _ = fs::remove_dir_all(dir);
         }
         ui::restore_terminal();
+        if let Some(note) = NOTE.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Ui::new(Flags::default()).tell(Style::Plain, note);
+        }
         std::process::exit(code);
     };
-    signals::listen(end).map_err(Error::caused("cannot listen for signals"))
+    signals::listen(end)
 }
 
 /// Leaves the signals to a run that follows in the same process.

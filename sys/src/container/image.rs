@@ -10,7 +10,7 @@ use rustix::process::getuid;
 
 use super::{Bind, Container, Engine, api, helper, mount, user};
 use crate::error::{Error, Kind, Result, io};
-use crate::proc::{self, Exit, bounded_text};
+use crate::proc::{self, Cmd, Ended, Exit, bounded_text};
 
 /// Time limit for building or pulling an image.
 const BUILD_TIMEOUT: Duration = Duration::from_secs(60 * 60);
@@ -96,7 +96,6 @@ impl Container {
     /// Tries the image once, in this container: whether it runs here, whether it has these programs, and whether what is
     /// written to `dir`, a directory of ours, is ours. The container is gone when this returns.
     pub fn probe(&self, dir: &Path, programs: &[String]) -> Result<Probe> {
-        let Container { engine, image, name, labels, .. } = self;
         fs::create_dir_all(dir).map_err(io("create", dir))?;
         let bind = Bind { from: dir.to_owned(), to: PathBuf::from("/run/mahabharatha/probe"), writable: true };
         let made = dir.join("made");
@@ -111,19 +110,8 @@ impl Container {
         );
         // A killed process may have left one.
         self.remove()?;
-        let labels = labels.iter().flat_map(|(key, value)| ["--label".to_owned(), format!("{key}={value}")]);
-        let cmd = engine
-            .cmd()
-            .args(["run", "--rm", "--init", "--name", name, "--network", "none", "--pull", "never"])
-            .args(["--read-only", "--cap-drop", "ALL", "--security-opt", "label=disable", "--user", &user()])
-            .args(labels)
-            .args(engine.user_options())
-            .args(binds.flat_map(|bind| ["--mount".into(), mount(&bind)]))
-            .args(["--entrypoint", "sh", image, "-c", &script, "sh"])
-            .args(programs)
-            .merged()
-            .timeout(PROBE_TIMEOUT);
-        let ended = engine.run(cmd)?;
+        let cmd = self.probe_command(binds, &script).args(programs);
+        let ended = self.engine.run(cmd)?;
         if !ended.success() {
             // A program that hangs continues after its client is killed.
             self.remove()?;
@@ -134,42 +122,67 @@ impl Container {
         }
         let owner = fs::symlink_metadata(&made).map(|found| found.uid());
         let _ = fs::remove_file(&made);
-        let refuse = |why: String, hint: &str| Err(Error::new(Kind::Preflight, why).hint(hint));
+        if let Some((why, hint)) = self.refusal(&ended, &output) {
+            return Err(Error::new(Kind::Preflight, why).hint(hint));
+        }
+        self.check_owner(owner, dir)?;
+        let missing = output.lines().filter_map(|line| line.strip_prefix("missing ")).map(str::to_owned);
+        Ok(Probe { missing: missing.collect(), has_helper: !output.lines().any(|line| line == "no helper") })
+    }
+
+    /// Returns the call that runs a script once, without its arguments.
+    fn probe_command(&self, binds: impl Iterator<Item = Bind>, script: &str) -> Cmd {
+        let Container { engine, image, name, labels, .. } = self;
+        let labels = labels.iter().flat_map(|(key, value)| ["--label".to_owned(), format!("{key}={value}")]);
+        engine
+            .cmd()
+            .args(["run", "--rm", "--init", "--name", name, "--network", "none", "--pull", "never"])
+            .args(["--read-only", "--cap-drop", "ALL", "--security-opt", "label=disable", "--user", &user()])
+            .args(labels)
+            .args(engine.user_options())
+            .args(binds.flat_map(|bind| ["--mount".into(), mount(&bind)]))
+            .args(["--entrypoint", "sh", image, "-c", script, "sh"])
+            .merged()
+            .timeout(PROBE_TIMEOUT)
+    }
+
+    /// Returns why the image cannot be used after this end of the probe, and a hint; none if the probe succeeded.
+    fn refusal(&self, ended: &Ended, output: &str) -> Option<(String, &'static str)> {
+        let image = &self.image;
         if output.to_ascii_lowercase().contains("exec format error") {
-            return refuse(
-                format!("the image {image} is for another architecture than this machine"),
-                "Build or name an image for this one.",
-            );
+            let why = format!("the image {image} is for another architecture than this machine");
+            return Some((why, "Build or name an image for this one."));
+        }
+        if ended.success() {
+            return None;
         }
         // As the engine says it, and as the init processes of Docker and Podman do.
         let no_shell = ["\"sh\"", "exec sh failed", "failed to exec pid1"];
-        if !ended.success() && no_shell.iter().any(|text| output.contains(text)) {
-            return refuse(format!("the image {image} has no `sh`"), "Add a shell to it, such as busybox or dash.");
+        if no_shell.iter().any(|text| output.contains(text)) {
+            return Some((format!("the image {image} has no `sh`"), "Add a shell to it, such as busybox or dash."));
         }
-        if ended.timed_out {
-            let seconds = PROBE_TIMEOUT.as_secs();
-            return refuse(format!("the image {image} did not end a test within {seconds} s"), "Try it by hand.");
-        }
-        if !ended.success() {
-            return refuse(format!("the image {image} cannot be started: {}", output.trim()), "Try it by hand.");
-        }
-        match owner {
-            Ok(owner) if owner == getuid().as_raw() => {}
-            Ok(_) => {
-                return refuse(
-                    format!("files written in containers of {engine} would belong to another user"),
-                    "An engine that maps users, such as rootless Docker, cannot be used; Podman can.",
-                );
-            }
-            Err(_) => {
-                return refuse(
-                    format!("{engine} does not share {} with containers", dir.display()),
-                    "Use an engine on this machine, and share this directory with it.",
-                );
-            }
-        }
-        let missing = output.lines().filter_map(|line| line.strip_prefix("missing ")).map(str::to_owned);
-        Ok(Probe { missing: missing.collect(), has_helper: !output.lines().any(|line| line == "no helper") })
+        let why = match ended.timed_out {
+            true => format!("the image {image} did not end a test within {} s", PROBE_TIMEOUT.as_secs()),
+            false => format!("the image {image} cannot be started: {}", output.trim()),
+        };
+        Some((why, "Try it by hand."))
+    }
+
+    /// Refuses an engine whose containers write files that are not ours, or that are not here.
+    fn check_owner(&self, owner: std::io::Result<u32>, dir: &Path) -> Result<()> {
+        let engine = &self.engine;
+        let (why, hint) = match owner {
+            Ok(owner) if owner == getuid().as_raw() => return Ok(()),
+            Ok(_) => (
+                format!("files written in containers of {engine} would belong to another user"),
+                "An engine that maps users, such as rootless Docker, cannot be used; Podman can.",
+            ),
+            Err(_) => (
+                format!("{engine} does not share {} with containers", dir.display()),
+                "Use an engine on this machine, and share this directory with it.",
+            ),
+        };
+        Err(Error::new(Kind::Preflight, why).hint(hint))
     }
 }
 

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_is_made_anew_when_a_path_is_another_file() {
+    fn a_container_is_created_again_when_a_path_is_another_file() {
         let dir = tempfile::tempdir().unwrap();
         let bind = Bind { from: dir.path().join("a"), to: "/a".into(), writable: true };
         let now = || hash(&[], "image", std::slice::from_ref(&bind));

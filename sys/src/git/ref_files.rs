@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ref_of_ours_is_set_without_git_and_a_symbolic_one_replaced() {
+    fn a_ref_of_the_program_is_set_without_git_and_replaces_a_symbolic_one() {
         let (dir, repository, tip) = repository();
         let set = |name: &str| repository.set_in_file(&[RefChange::Set { name: name.to_owned(), new: tip.clone() }]);
         let ours = "refs/mahabharatha/f/tasks/A";

@@ -1,6 +1,6 @@
 //! Processes of macOS. Type-checked, never run.
 //!
-//! What differs from Linux: nobody but launchd adopts orphans, so ours are found by the mark in their environment; the
+//! What differs from Linux: only launchd adopts orphans, so ours are found by the mark in their environment; the
 //! environment of programs that belong to the system is not shown; a signal may hit a process that has just reused the pid.
 
 use std::collections::BTreeMap;

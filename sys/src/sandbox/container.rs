@@ -239,7 +239,7 @@ pub fn run(layout: &Layout, dir: &Path, program: &OsStr, args: &[OsString]) -> i
     let session = parking.take(&id).map_or_else(|| Session::open(&container, &id), Ok);
     let mut session = session.map_err(other)?;
     let requests = session.requests();
-    signals::listen(move |_, _| requests.terminate())?;
+    signals::listen(move |_, _| requests.terminate()).map_err(io::Error::other)?;
     let own = |stream: BorrowedFd<'_>| stream.try_clone_to_owned().map(File::from);
     let (stdout, stderr) = (own(io::stdout().as_fd())?, own(io::stderr().as_fd())?);
     let code = session.run(&inside(layout, program, args), own(io::stdin().as_fd())?, stdout, stderr);

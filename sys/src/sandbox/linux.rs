@@ -88,7 +88,7 @@ fn in_bwrap(layout: &Layout, program: &OsStr, args: &[OsString]) -> io::Result<i
     let inside = Arc::new(Supervised::start(OsStr::new("bwrap"), &words)?);
     let target = Arc::clone(&inside);
     // Bubblewrap would kill everything at once; the program inside gets the signal instead, and its grace period.
-    signals::listen(move |_, _| target.terminate())?;
+    signals::listen(move |_, _| target.terminate()).map_err(io::Error::other)?;
     inside.wait()
 }
 

@@ -73,7 +73,7 @@ pub fn run(layout: &Layout, dir: &Path, program: &OsStr, args: &[OsString]) -> i
     words.extend(args.iter().cloned());
     let inside = Attended::start(OsStr::new(PROGRAM), &words)?;
     let terminate = inside.terminator();
-    signals::listen(move |_, _| terminate())?;
+    signals::listen(move |_, _| terminate()).map_err(io::Error::other)?;
     inside.wait()
 }
 

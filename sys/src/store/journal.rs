@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_was_replaced_goes_on_in_the_new_file() {
+    fn a_replaced_journal_continues_in_the_new_file() {
         let place = Place::with(1);
         let (mut journal, _) = place.open().unwrap();
         for number in 1..3 {

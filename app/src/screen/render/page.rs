@@ -1,6 +1,6 @@
 //! A task, or the gate that runs: head, tabs, and a body that scrolls.
 
-use mahabharatha_core::view::TaskView;
+use mahabharatha_core::view::{AttemptView, TaskView};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 
@@ -146,17 +146,27 @@ fn tabs(frame: &Frame<'_>, task: &TaskView, page: &TaskPage) -> Line<'static> {
     if task.attempts.is_empty() {
         return row.fit(frame.width);
     }
-    let shown = page.attempt.unwrap_or(task.attempt);
-    row = row.add(look.dim(), "   attempt");
-    for attempt in &task.attempts {
+    let label = if frame.width < 60 { "" } else { "   attempt" };
+    let row = row.add(look.dim(), label);
+    let room = frame.width.saturating_sub(row.width());
+    row.join(attempts(frame, task, page.attempt.unwrap_or(task.attempt), room)).fit(frame.width)
+}
+
+/// Returns the attempts with the shown one marked: the latest that fit into this many columns, or those from the shown one on.
+fn attempts(frame: &Frame<'_>, task: &TaskView, shown: u32, room: usize) -> Row {
+    let (gap, lead) = if frame.width < 60 { ("", "") } else { (" ", " ") };
+    let cell = |attempt: &AttemptView| {
         let sign = overview::sign_of(attempt.outcome);
-        let text = format!("{} {}", attempt.attempt, sign.symbol());
-        row = match attempt.attempt == shown {
-            true => row.add(look.sign(sign).add_modifier(Modifier::BOLD), &format!(" [{text}]")),
-            false => row.add(look.sign(sign), &format!("  {text} ")),
-        };
-    }
-    row.fit(frame.width)
+        let text = format!("{}{gap}{}", attempt.attempt, sign.symbol());
+        match attempt.attempt == shown {
+            true => Row::new().add(frame.look.sign(sign).add_modifier(Modifier::BOLD), &format!("{lead}[{text}]")),
+            false => Row::new().add(frame.look.sign(sign), &format!("{lead} {text} ")),
+        }
+    };
+    let widest = task.attempts.last().map_or(1, |attempt| cell(attempt).width());
+    let latest = task.attempts.len().saturating_sub((room / widest).max(1));
+    let marked = task.attempts.iter().position(|attempt| attempt.attempt == shown).unwrap_or(latest);
+    task.attempts[latest.min(marked)..].iter().map(cell).fold(Row::new(), Row::join)
 }
 
 /// Returns all lines of the open page.

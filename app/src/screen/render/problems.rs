@@ -8,7 +8,7 @@ use ratatui::text::Line;
 
 use super::Frame;
 use crate::screen::look::Sign;
-use crate::screen::rows::Pick;
+use crate::screen::rows::{Pick, rows};
 use crate::screen::text::{Row, clock, first_lines, names, number, rule, tries, usd, wrap};
 
 /// Most problems that have a line each.
@@ -209,7 +209,11 @@ fn compact(frame: &Frame<'_>) -> Vec<Line<'static>> {
             lines.push(Row::new().plain("   ").add(frame.look.strong(), command).fit(frame.width));
         }
     }
-    if let Some(command) = selected(frame).and_then(|blocker| blocker.commands.first()) {
+    let selected = selected(frame);
+    if is_hidden(frame) {
+        lines.extend(selected.map(|blocker| headline(frame, blocker)));
+    }
+    if let Some(command) = selected.and_then(|blocker| blocker.commands.first()) {
         lines.push(Row::new().plain("   ").add(frame.look.strong(), command).fit(frame.width));
     }
     lines.extend(not_run(frame));
@@ -219,6 +223,12 @@ fn compact(frame: &Frame<'_>) -> Vec<Line<'static>> {
         lines.push(row.fit(frame.width));
     }
     lines
+}
+
+/// Tells whether what is selected has no row now, such as under a filter.
+fn is_hidden(frame: &Frame<'_>) -> bool {
+    let items = rows(frame.data, frame.state, usize::MAX);
+    frame.state.pick.as_ref().is_some_and(|pick| items.iter().all(|item| item.pick(frame.data) != *pick))
 }
 
 /// Says what comes next for a feature that is not completed and that no process works on.

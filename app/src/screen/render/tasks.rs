@@ -179,7 +179,7 @@ fn now(frame: &Frame<'_>, task: &TaskView, sign: Sign) -> String {
             let left = task.next_attempt_at.map(|at| at.0.since(frame.now)).unwrap_or_default();
             format!("tries again in {}: {}", clock(std::time::Duration::from_secs(left.as_secs())), reason())
         }
-        Sign::Warning => "interrupted; the next run goes on with it".to_string(),
+        Sign::Warning => "orphaned; the next run continues it".to_string(),
         Sign::Done if task.attempt > 1 => format!("attempt {}", task.attempt),
         Sign::Pending => waiting(frame, task),
         _ => String::new(),

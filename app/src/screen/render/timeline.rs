@@ -1,5 +1,6 @@
 //! The strip at the bottom: what each worker did when, gates and merges.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use ratatui::text::{Line, Span as Part};
 
 use super::Frame;
 use super::overview::sign_of;
-use crate::screen::look::Sign;
+use crate::screen::look::{Look, Sign};
 use crate::screen::state::Span;
 use crate::screen::text::{clock, number, rule};
 
@@ -91,6 +92,29 @@ impl Lane {
         }
     }
 
+    /// Draws the attempts of a worker, which are in the order of time. Each begins after the sign of the one before.
+    fn bars(&mut self, look: Look, bars: &[Bar<'_>]) {
+        let mut free = 0;
+        for bar in bars {
+            let first = bar.first.max(free);
+            (first..=bar.last).for_each(|column| self.put(column, '━', look.sign(bar.sign)));
+            // The name, if it fits before the end.
+            if first + bar.task.len() + 1 < bar.last {
+                bar.task.chars().enumerate().for_each(|(at, c)| self.put(first + at, c, Style::new()));
+            }
+            free = bar.last + 1;
+        }
+        self.signs(look, bars.iter().map(|bar| (bar.last, bar.sign)).collect());
+    }
+
+    /// Draws signs of ends over everything else; of several in one column the most urgent.
+    fn signs(&mut self, look: Look, mut signs: Vec<(usize, Sign)>) {
+        signs.sort_by_key(|(_, sign)| Reverse(*sign));
+        for (column, sign) in signs {
+            sign.symbol().chars().for_each(|c| self.put(column, c, look.sign(sign)));
+        }
+    }
+
     fn line(self, dim: Style, label: &str) -> Line<'static> {
         let mut parts = vec![Part::styled(format!(" {label:<width$}", width = LABEL_COLUMNS - 1), dim)];
         for group in self.0.chunk_by(|one, next| one.1 == next.1) {
@@ -100,33 +124,32 @@ impl Lane {
     }
 }
 
+/// An attempt in the lane of its worker.
+struct Bar<'a> {
+    first: usize,
+    last: usize,
+    sign: Sign,
+    task: &'a str,
+}
+
 fn lane(frame: &Frame<'_>, scale: &Scale, worker: u32) -> Line<'static> {
+    let tasks = frame.data.view.tasks.iter();
+    let attempts = tasks.flat_map(|task| task.attempts.iter().map(move |attempt| (task, attempt)));
+    let of_worker = attempts.filter(|(_, attempt)| attempt.worker == worker);
+    let mut bars: Vec<Bar<'_>> = of_worker.filter_map(|(task, attempt)| bar(scale, task, attempt)).collect();
+    bars.sort_by_key(|bar| (bar.first, bar.last));
     let mut lane = Lane::new(scale);
-    for task in &frame.data.view.tasks {
-        for attempt in task.attempts.iter().filter(|attempt| attempt.worker == worker) {
-            bar(frame, scale, task, attempt, &mut lane);
-        }
-    }
+    lane.bars(frame.look, &bars);
     lane.line(frame.look.dim(), &format!("w{worker}"))
 }
 
-fn bar(frame: &Frame<'_>, scale: &Scale, task: &TaskView, attempt: &AttemptView, lane: &mut Lane) {
+fn bar<'a>(scale: &Scale, task: &'a TaskView, attempt: &AttemptView) -> Option<Bar<'a>> {
     let end = attempt.ended_at.map_or(scale.to, |ended| ended.0);
     if end < scale.from {
-        return;
+        return None;
     }
     let (first, last) = (scale.column(attempt.started_at.0.max(scale.from)), scale.column(end));
-    let sign = sign_of(attempt.outcome);
-    let style = frame.look.sign(sign);
-    for column in first..=last {
-        lane.put(column, '━', style);
-    }
-    // The name, if it fits before the end.
-    let name = task.id.as_str();
-    if first + name.len() + 1 < last {
-        name.chars().enumerate().for_each(|(at, c)| lane.put(first + at, c, Style::new()));
-    }
-    sign.symbol().chars().for_each(|c| lane.put(last, c, style));
+    Some(Bar { first, last, sign: sign_of(attempt.outcome), task: task.id.as_str() })
 }
 
 /// Shows how many workers were busy, for runs with more workers than lines.
@@ -152,6 +175,7 @@ fn busy(frame: &Frame<'_>, scale: &Scale) -> Line<'static> {
 
 fn gates(frame: &Frame<'_>, scale: &Scale) -> Line<'static> {
     let mut lane = Lane::new(scale);
+    let mut signs = Vec::new();
     for run in &frame.data.gates {
         let end = run.ended_at.map_or(scale.to, |ended| ended.0);
         if end < scale.from || run.status == "unknown" {
@@ -166,9 +190,10 @@ fn gates(frame: &Frame<'_>, scale: &Scale) -> Line<'static> {
         let (first, last) = (scale.column(run.started_at.0.max(scale.from)), scale.column(end));
         (first..=last).for_each(|column| lane.put(column, '▒', frame.look.sign(sign)));
         if sign != Sign::Done {
-            sign.symbol().chars().for_each(|c| lane.put(last, c, frame.look.sign(sign)));
+            signs.push((last, sign));
         }
     }
+    lane.signs(frame.look, signs);
     for merged in frame.data.view.levels.iter().filter_map(|level| level.merged_at) {
         if merged.0 >= scale.from {
             lane.put(scale.column(merged.0), '◆', frame.look.sign(Sign::Done));
@@ -198,4 +223,30 @@ fn axis(frame: &Frame<'_>, scale: &Scale) -> Line<'static> {
     }
     end.chars().enumerate().for_each(|(place, c)| lane.put(last + place, c, dim));
     lane.line(dim, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(bars: &[(usize, usize, Sign, &str)]) -> String {
+        let scale = Scale { from: Time(0), to: Time(1_000), columns: 24 };
+        let bars: Vec<Bar<'_>> =
+            bars.iter().map(|&(first, last, sign, task)| Bar { first, last, sign, task }).collect();
+        let mut lane = Lane::new(&scale);
+        lane.bars(Look { color: false, unicode: true }, &bars);
+        lane.0.iter().map(|(c, _)| *c).collect::<String>().trim_end().to_string()
+    }
+
+    #[test]
+    fn the_sign_of_an_end_is_visible_also_where_the_next_attempt_begins() {
+        let bars = [(0, 9, Sign::Failed, "HASH"), (9, 20, Sign::Done, "HASH")];
+        assert_eq!(drawn(&bars), "HASH━━━━━✗HASH━━━━━━✓");
+    }
+
+    #[test]
+    fn of_ends_in_one_column_the_failure_is_visible() {
+        let bars = [(0, 6, Sign::Done, "A"), (6, 6, Sign::Failed, "B"), (6, 6, Sign::Done, "B")];
+        assert_eq!(drawn(&bars), "A━━━━━✗");
+    }
 }

@@ -260,7 +260,7 @@ impl LimitModel {
 
     pub fn resumed(&mut self, policy: &Policy) {
         let before = std::mem::take(self);
-        if before.told && policy.heeds_limits {
+        if before.told && policy.waits_for_limits {
             *self = LimitModel { since: before.since, until: before.until, told: true, ..LimitModel::default() };
         }
     }

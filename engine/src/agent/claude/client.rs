@@ -1,11 +1,11 @@
 //! Checks that the client is installed, recent enough and logged in, without a request to its API.
 
 use std::path::Path;
-use std::time::Duration;
 
 use mahabharatha_sys::proc::{self, Cmd, dotted};
 use serde::Deserialize;
 
+use super::super::check::CALL_TIMEOUT;
 use super::super::{Found, Problem, find_program};
 use super::quiet_env;
 
@@ -13,7 +13,6 @@ use super::quiet_env;
 const OLDEST_SUPPORTED: [u32; 3] = [2, 1, 197];
 /// The newest client that this program was tested with.
 const NEWEST_TESTED: [u32; 3] = [2, 1, 327];
-const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Deserialize)]
 struct Login {

@@ -43,7 +43,7 @@ pub enum Said {
     },
     /// A request failed, and the agent sends it again.
     Retry(String),
-    /// A request failed for good, unless the agent goes on after it.
+    /// A request failed; this is final unless the agent continues.
     Error {
         status: Option<u16>,
         message: String,

@@ -138,7 +138,7 @@ fn retries_are_shown_and_are_no_error() {
 }
 
 #[test]
-fn limits_and_failures_of_the_service_are_told_apart() {
+fn limits_and_failures_of_the_service_are_distinguished() {
     let failed = |message: &str| {
         let line = serde_json::json!({ "type": "turn.failed", "error": { "message": message } });
         outcome(Format::Codex, &line.to_string(), Exit::Code(1))

@@ -10,7 +10,7 @@ use crate::lease;
 
 /// Allows the session itself plain calls that plan its features, and writes of their drafts and specs. Has no opinion
 /// on anything else.
-pub fn judge(call: &ToolUse, context: &CallContext<'_>) -> Verdict {
+pub fn check(call: &ToolUse, context: &CallContext<'_>) -> Verdict {
     let planned = features_planned(&call.cwd, &call.session_id);
     for feature_dir in &planned {
         lease::renew(&lease::planning(feature_dir), &call.session_id);

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::Oid;
+use mahabharatha_core::run::MIN_LIFETIME;
 use mahabharatha_core::run::effect::{Job, Performer, Purpose};
 use mahabharatha_core::run::event::{Event, FailCause, JobEnd, JobReport};
 use mahabharatha_core::run::needs::needs_in;
@@ -21,10 +22,6 @@ use super::survivors::{end_orphans_of, read_identity};
 use crate::host::Context;
 use crate::specs;
 use crate::worker::{self, FENCE, JobSpec, Progress, result_ref, subagents};
-
-/// Lifetime assumed for a worker whose end this process did not watch, so that it does not count as one that died at
-/// its start.
-pub(super) const MIN_LIFETIME: Duration = Duration::from_secs(2);
 
 /// How a worker ended, as far as this process watched it.
 #[derive(Default)]
@@ -73,7 +70,7 @@ pub(super) fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock, 
     report
 }
 
-/// Returns what is known of the cost of an attempt that left no result.
+/// Returns the known cost of an attempt without a result.
 pub(super) fn unreported_cost(context: &Context, job: &Job, dir: &Path) -> Cost {
     match &job.performer {
         Performer::Session(_) => Cost::of(None, subagents::tokens(dir)),

@@ -16,7 +16,7 @@ pub(super) fn about_state(findings: &Findings) -> Vec<Hypothesis> {
     found.extend(about_lock(findings));
     if !findings.lock.held && findings.sessions.is_empty() && !findings.workers.is_empty() {
         let next = format!("`mahabharatha run {feature}` takes them over, `mahabharatha stop -f {feature}` ends them.");
-        let cause = "The process that drove the run died; its workers go on.";
+        let cause = "The orchestrator died; its workers are still running.";
         let alive = findings.workers.iter().map(|worker| match worker.pid {
             Some(pid) => format!("{} is at work, process {pid}", worker.job),
             None => format!("{} is at work", worker.job),
@@ -27,7 +27,7 @@ pub(super) fn about_state(findings: &Findings) -> Vec<Hypothesis> {
         found.push(
             Hypothesis::new(
                 "projection_outdated",
-                "The projection is not what the journal says: it was edited or removed, or a run was killed.",
+                "The projection does not match the journal: it was edited or removed, or a run was killed.",
                 format!("mahabharatha debug --repair -f {feature}"),
             )
             .shown_by([format!("it is {}", findings.projection)])

@@ -101,7 +101,7 @@ impl Failed<'_> {
         let each = if always { "each attempt" } else { "the last attempt" };
         let grant = self.grant(strays.iter().map(String::as_str));
         let next = format!(
-            "If it is to change them: `{grant}`. If not, have the task that owns them do it, then `{}`.",
+            "If the task should change them: `{grant}`. Otherwise let the task that owns them do it, then `{}`.",
             self.again()
         );
         let cause = format!("{id} cannot be done with the files that it owns: {each} changed {}.", few(strays));

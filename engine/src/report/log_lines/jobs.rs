@@ -121,7 +121,7 @@ impl Telling<'_> {
 
     fn next_step(&self, task: &TaskId) -> String {
         match self.run.task(task).map(|state| &state.status) {
-            Some(TaskStatus::Resting { .. } | TaskStatus::Pending) if self.is_winding_down() => {
+            Some(TaskStatus::Resting { .. } | TaskStatus::Pending) if self.is_draining() => {
                 ", left for the next run".to_string()
             }
             Some(TaskStatus::Resting { until }) => {

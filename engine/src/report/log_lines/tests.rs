@@ -138,7 +138,7 @@ fn commands_of_the_user_are_answered() {
 }
 
 #[test]
-fn only_files_that_are_granted_now_and_owners_that_are_told_are_named() {
+fn only_newly_granted_files_and_notified_owners_are_named() {
     let owner = json!({"id": "T-1", "title": "t", "level": 1, "files": {"modify": ["src/lib.rs"]}});
     let mut story = Story::of(policy(), &[owner, json!({"id": "T-2", "title": "t", "level": 1})]);
     let asks = |words: &str| JobEnd::Blocked { reason: words.to_string() };

@@ -33,7 +33,7 @@ fn actions(placed: &[Placed]) -> Vec<Action> {
 }
 
 #[test]
-fn what_we_wrote_is_renewed_and_what_a_person_changed_is_kept_with_ours_beside() {
+fn unchanged_files_are_renewed_and_changed_ones_kept_with_the_new_version_beside() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
     fs::write(root.join("theirs"), "theirs").unwrap();

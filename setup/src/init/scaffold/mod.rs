@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn user_text_is_never_taken_for_a_placeholder() {
+    fn user_text_is_never_a_placeholder() {
         for framework in Framework::ALL {
             let files = files(framework, &names());
             let holding = |text: &str| files.iter().any(|file| file.text.contains(text));

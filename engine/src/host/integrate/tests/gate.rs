@@ -231,7 +231,7 @@ fn lock_files_that_are_links_or_new_and_not_owned_are_left_out() {
 }
 
 #[test]
-fn lock_files_keep_their_mode_and_deleted_ones_are_told() {
+fn lock_files_keep_their_mode_and_deleted_ones_are_reported() {
     let lab = Lab::new();
     lab.write("Cargo.lock", "old\n");
     lab.write("dir/go.sum", "old\n");

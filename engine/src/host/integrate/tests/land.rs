@@ -70,7 +70,7 @@ fn landing_again_returns_the_commit_that_has_landed() {
 }
 
 #[test]
-fn a_merge_of_staging_by_hand_is_not_taken_for_ours() {
+fn a_merge_of_staging_by_hand_is_not_a_landing() {
     let lab = Lab::new();
     let integration = lab.integration();
     let candidate = integration.ready(&lab, "done\n");

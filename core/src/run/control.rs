@@ -1,4 +1,4 @@
-//! Commands that steer a run under way: the number of its workers, pause and resume, approval of levels.
+//! Commands that control a run in progress: the number of its workers, pause and resume, approval of levels.
 
 use super::effect::Answer;
 use super::event::Candidate;

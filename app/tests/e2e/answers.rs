@@ -1,4 +1,4 @@
-//! Steering a run: answers to blocked agents, and files that tasks are granted.
+//! Answers to blocked agents, and files that tasks are granted.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -109,7 +109,7 @@ fn an_answer_goes_to_a_run_that_is_on() {
         .code(1)
         .says("B: not queued again: it is in progress on worker")
         .says("mahabharatha stop");
-    repo.run(&["retry", "A", "--note", "use sqlite", "--run"]).code(0).does_not_say("Nothing runs now");
+    repo.run(&["retry", "A", "--note", "use sqlite", "--run"]).code(0).does_not_say("is not running. Continue with");
     repo.wait_until("A is completed", || repo.task_status("A") == "completed");
     repo.let_go("all");
     run.wait().code(0).says("A: answer it: `mahabharatha retry A --note \"…\"`").says("A is retried: use sqlite");
@@ -242,7 +242,7 @@ fn an_agent_cannot_ask_forever_nor_for_what_is_not_to_be_had() {
 }
 
 #[test]
-fn the_file_of_an_unfinished_task_is_never_granted_and_its_owner_is_told() {
+fn the_file_of_an_unfinished_task_is_refused_and_its_owner_gets_the_request() {
     let repo = Repo::new();
     repo.config("agent: command\nworkers: { count: 1 }\nretry: { max_attempts: 1 }\nownership: { amend: auto }\n");
     let script = "cat > \"$MAHABHARATHA_SPEC_DIR/prompt-C-1\"; echo C > c";
@@ -282,7 +282,7 @@ fn a_grant_reaches_a_run_that_is_on_and_holds_after_a_changed_graph() {
     let run = repo.run_until_up(&["B"]);
     repo.wait_until("A is blocked", || repo.task_status("A") == "blocked");
     repo.run(&["task", "grant", "B", "other"]).code(1).says("it is in progress").says("mahabharatha stop");
-    repo.run(&["task", "grant", "A", "types.rs"]).code(0).does_not_say("Nothing runs now");
+    repo.run(&["task", "grant", "A", "types.rs"]).code(0).does_not_say("is not running. Continue with");
     repo.wait_until("A is completed", || repo.task_status("A") == "completed");
     repo.run(&["stop"]).code(0);
     run.wait().code(130).says("A is granted types.rs");
