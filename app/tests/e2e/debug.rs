@@ -85,7 +85,7 @@ fn a_feature_whose_run_was_refused_has_not_run_yet() {
     repo.graph("x", &[with(simple("A", 1, "a.txt"), json!({ "agent": "nobody" }))]);
     repo.run(&["run"]).code(6);
     let told = repo.run(&["debug"]).code(0).says("x: not run yet; next: mahabharatha run x");
-    told.does_not_say("Nothing looks wrong").does_not_say("cannot be told");
+    told.does_not_say("No problem was found").does_not_say("cannot be told");
 }
 
 #[test]

@@ -310,7 +310,7 @@ fn worktrees_are_listed_while_another_is_added() {
     assert!(list.is_err(), "git itself fails on an incomplete entry");
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            std::thread::sleep(std::time::Duration::from_millis(100));
+            std::thread::sleep(Duration::from_millis(100));
             fs::write(incomplete.join("commondir"), "../..\n").unwrap();
         });
         assert_eq!(repo.real().worktree_list().unwrap().len(), 2);
