@@ -71,7 +71,7 @@ impl Run {
                 // While something is under way, a skipped or retried task may still reopen the level.
                 if self.is_settled() {
                     let why = format!("level {number} waits for your approval");
-                    self.drain(End::Paused { cause: PauseCause::Other, why });
+                    self.drain(End::Paused { cause: PauseCause::Approval, why });
                 }
             }
             LevelStatus::Fixing { failure, task, job: None, .. } => {

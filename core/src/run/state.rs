@@ -131,6 +131,8 @@ pub enum PauseCause {
     /// The budget of the run is used up.
     Budget,
     OutOfSpace,
+    /// A level waited for the user's approval.
+    Approval,
     Other,
 }
 

@@ -8,7 +8,7 @@ use crate::excerpt::{key_line, summary};
 use crate::ids::{Level, TaskId};
 use crate::names::{argument_list, shell_word};
 use crate::run::event::{Candidate, GateFailure, Obstacle, SETUP};
-use crate::run::{End, LevelFailure, LevelStatus, Run, TaskState, TaskStatus};
+use crate::run::{End, LevelFailure, LevelStatus, PauseCause, Run, TaskState, TaskStatus};
 
 /// Names the run as a whole in a blocker.
 pub(super) const RUN: &str = "run";
@@ -187,26 +187,35 @@ pub(super) fn resolution_of(obstacle: &Obstacle) -> String {
 fn stopped_run(run: &Run, end: &End) -> Option<Blocker> {
     let go_on = format!("mahabharatha run {}", run.feature());
     let (kind, cause, resolution) = match end {
+        // Since then the level was approved, or one of its tasks is repeated.
+        End::Paused { cause: PauseCause::Approval, .. } => {
+            let resolution = format!("continue with `{go_on}`");
+            ("paused", "it stopped for an approval that is no longer needed".to_string(), resolution)
+        }
         End::Paused { why, .. } => (
             "paused",
             why.clone(),
-            "change that, in .mahabharatha/config.yaml where it is a setting, then `mahabharatha run` goes on",
+            "change that, in .mahabharatha/config.yaml where it is a setting, then `mahabharatha run` goes on"
+                .to_string(),
         ),
-        End::Failed { why } => ("failed", summary(why), "fix the cause, then `mahabharatha run` goes on"),
+        End::Failed { why } => ("failed", summary(why), "fix the cause, then `mahabharatha run` goes on".to_string()),
         // What else keeps every worker from starting, such as a missing container engine.
-        End::SetupFailed { why } if !why.starts_with(SETUP) => {
-            ("failed", summary(why), "fix the cause, then `mahabharatha run` goes on; no attempt was used up")
-        }
+        End::SetupFailed { why } if !why.starts_with(SETUP) => (
+            "failed",
+            summary(why),
+            "fix the cause, then `mahabharatha run` goes on; no attempt was used up".to_string(),
+        ),
         End::SetupFailed { why } => (
             "setup",
             summary(why),
             "try the command with `mahabharatha sandbox -- COMMAND`, correct it or worktrees.setup in \
-             .mahabharatha/config.yaml, then `mahabharatha run` goes on",
+             .mahabharatha/config.yaml, then `mahabharatha run` goes on"
+                .to_string(),
         ),
         End::RedBase { gates } => (
             "red_base",
             format!("gates are red on the base before anything ran: {}", gates.join(", ")),
-            "make them green and commit, or `mahabharatha run --allow-red-base`",
+            "make them green and commit, or `mahabharatha run --allow-red-base`".to_string(),
         ),
         _ => return None,
     };

@@ -51,7 +51,7 @@ fn about_blocker(findings: &Findings, run: &Run, blocker: &BlockerState) -> Hypo
             PauseCause::Budget => {
                 known("budget", vec![headline(why)], format!("mahabharatha run {feature} --max-cost USD"))
             }
-            PauseCause::Other => plain("paused"),
+            PauseCause::Approval | PauseCause::Other => plain("paused"),
         },
         (None, None) if run.is_paused() && findings.lock.held && blocker.what == "run" => {
             known("paused", vec![headline(&blocker.cause)], format!("mahabharatha resume {feature}"))
