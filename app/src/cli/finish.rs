@@ -3,7 +3,7 @@
 use mahabharatha_core::excerpt::{key_lines, summary};
 use mahabharatha_core::run::event::{GateFailure, JobEnd, SETUP};
 use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run, TaskState};
-use mahabharatha_core::view::{RunView, answer_to};
+use mahabharatha_core::view::{RunView, answer_to, merged_phrase};
 use mahabharatha_engine::provision;
 use mahabharatha_engine::report::stream::{Ended, event_line};
 use mahabharatha_engine::report::text::gate_logs;
@@ -52,8 +52,11 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
     let failed = |code, message: String, hint: String| Err(Error::new(code, message).hint(hint));
     match end {
         End::Completed => {
-            ui.note(&format!("{feature} is completed: every level is merged. {}", place.paths.completion().display()));
-            ui.note(&next_step(place, &control::read_run(place)?));
+            let run = control::read_run(place)?;
+            let view = RunView::of(&run);
+            let merged = merged_phrase(&view.levels);
+            ui.note(&format!("{feature} is completed: {merged}. {}", place.paths.completion().display()));
+            ui.note(&next_step(place, &run, view.is_all_skipped()));
             Ok(ExitCode::Done)
         }
         End::LevelMerged { level } => {
@@ -110,8 +113,11 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
 }
 
 /// Returns the next steps for a completed feature: review, merge if it is on staging, clean up.
-fn next_step(place: &Place, run: &Run) -> String {
+fn next_step(place: &Place, run: &Run, is_all_skipped: bool) -> String {
     let (feature, start) = (&place.feature, run.setup().start.short());
+    if is_all_skipped {
+        return format!("Next: `mahabharatha cleanup -f {feature}` removes what is left of the run.");
+    }
     let branch = run.landing_branch();
     let branch = shell_word(short_branch(&branch));
     let merge = if run.policy().onto_staging { format!(", merge it (git merge {branch})") } else { String::new() };

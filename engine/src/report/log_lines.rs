@@ -9,6 +9,7 @@ use mahabharatha_core::config::Isolation;
 use mahabharatha_core::ids::{Attempt, Level, TaskId, Time};
 use mahabharatha_core::run::event::{Command, GateFailure, RequestId};
 use mahabharatha_core::run::{Breaker, Effect, EffectId, End, Event, LevelStatus, Pause, Phase, Run, TaskStatus};
+use mahabharatha_core::view::{RunView, merged_phrase};
 use mahabharatha_sys::git::short_branch;
 use mahabharatha_sys::ui::one_line;
 
@@ -390,7 +391,11 @@ impl Telling<'_> {
     fn completed(&self) -> String {
         let run = self.run;
         let skipped = run.tasks().iter().filter(|task| matches!(task.status, TaskStatus::Skipped { .. })).count();
-        let skipped = if skipped > 0 { format!(" ({skipped} skipped)") } else { String::new() };
+        let skipped = match skipped {
+            0 => String::new(),
+            all if all == run.tasks().len() => format!("; {}", merged_phrase(&RunView::of(run).levels)),
+            skipped => format!(" ({skipped} skipped)"),
+        };
         let took = human_duration(run.elapsed());
         let is_measured = run.cost().known_usd() > 0.0 || run.cost().tokens() > 0;
         let cost = cost_phrase(run.cost()).filter(|_| is_measured).map(|cost| format!(", {cost}"));

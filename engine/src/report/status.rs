@@ -6,7 +6,7 @@ use std::fmt;
 use jiff::tz::TimeZone;
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::Time;
-use mahabharatha_core::view::{AttemptView, LevelView, RunView, Stamp, TaskView, WorkerView};
+use mahabharatha_core::view::{AttemptView, LevelView, RunView, Stamp, TaskView, WorkerView, merged_phrase};
 use mahabharatha_sys::container::Usage;
 use mahabharatha_sys::git::short_branch;
 use mahabharatha_sys::project::wip_ref;
@@ -199,6 +199,9 @@ fn summary(view: &RunView, show: Show<'_>) -> String {
         human_duration(view.elapsed_by(show.now)),
         cost_phrase(view.cost).map(|cost| format!("; {cost}")).unwrap_or_default(),
     );
+    if view.is_all_skipped() {
+        text.push_str(&format!("{}\n", merged_phrase(&view.levels)));
+    }
     if let Some(gate) = show.gate {
         text.push_str(&format!("{}\n", fit(&gate.text(), show.columns.unwrap_or(usize::MAX))));
     }
