@@ -268,7 +268,7 @@ impl RunView {
         self.status = "paused";
         if std::mem::take(&mut self.paused) {
             // The next process clears the pause.
-            self.blockers.retain(|blocker| blocker.what != blockers::RUN);
+            self.blockers.retain(|blocker| !blocker.is_of_run());
         }
         let mut alive = Vec::new();
         for worker in self.workers.iter_mut().filter(|worker| worker.status == "running") {
@@ -462,7 +462,7 @@ fn attempt_view(run: &Run, task: &TaskId, record: &AttemptRecord) -> AttemptView
         Some(JobEnd::Blocked { reason }) => ("blocked", Some(reason.clone()), Vec::new()),
         Some(JobEnd::Escalated { reason }) => ("escalated", Some(reason.clone()), Vec::new()),
         Some(JobEnd::Unserved { why, .. }) => ("unserved", Some(why.clone()), Vec::new()),
-        Some(JobEnd::SetupFailed { why }) => ("setup_failed", Some(why.clone()), Vec::new()),
+        Some(JobEnd::SetupFailed { failure }) => ("setup_failed", Some(failure.to_string()), Vec::new()),
         Some(JobEnd::Died { .. }) => ("died", Some("the worker ended without a result".to_string()), Vec::new()),
         Some(JobEnd::Cancelled) => ("cancelled", None, Vec::new()),
     };

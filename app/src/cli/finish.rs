@@ -1,7 +1,7 @@
 //! Reports how a run ended: the reason, the next command, and the exit code.
 
 use mahabharatha_core::excerpt::{key_lines, summary};
-use mahabharatha_core::run::event::{GateFailure, JobEnd, SETUP};
+use mahabharatha_core::run::event::{GateFailure, JobEnd, SETUP, SetupFailure};
 use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run, TaskState};
 use mahabharatha_core::view::{RunView, answer_to, merged_phrase};
 use mahabharatha_engine::provision;
@@ -71,7 +71,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
             let run = control::read_run(place)?;
             Err(run.red_gates().iter().fold(error, |error, gate| show_output(error, place, gate)))
         }
-        End::SetupFailed { why } => Err(setup_failed(place, why, &go_on)),
+        End::SetupFailed { failure } => Err(setup_failed(place, failure, &go_on)),
         End::GateFailed { level, gate } => {
             let mut error = Error::new(Kind::Gate, format!("level {level} is not merged: its gate {gate} failed"));
             if let Some((failure, why)) = failed_gate(&control::read_run(place)?) {
@@ -148,17 +148,15 @@ fn blocked(place: &Place, run: &Run, go_on: &str) -> Error {
 
 /// Returns the error of a worktree that could not be set up, with the end of the output and the command that repeats it;
 /// or of whatever else keeps every worker from starting.
-fn setup_failed(place: &Place, why: &str, go_on: &str) -> Error {
-    let error = Error::new(Kind::Preflight, fit(&summary(why), MAX_COLUMNS));
-    if !why.starts_with(SETUP) {
+fn setup_failed(place: &Place, failure: &SetupFailure, go_on: &str) -> Error {
+    let error = Error::new(Kind::Preflight, fit(&failure.summary(), MAX_COLUMNS));
+    let SetupFailure::Command { command, output, .. } = failure else {
         return error.hint(format!("Fix that; no attempt was used up. Then go on with: {go_on}"));
-    }
-    let (_, output) = why.split_once("\n\n").unwrap_or((why, ""));
+    };
     let (lines, _) = key_lines(output, MAX_LINES);
     let error = lines.iter().map(|line| fit(line, MAX_COLUMNS)).fold(error, Error::detail);
-    let tried = provision::way_to_try(why).map(|command| format!("Try it: `{command}`. ")).unwrap_or_default();
-    let log = setup_log(place);
-    error.hint(format!("{tried}All of its output: {log}. No attempt was used up; then go on with: {go_on}"))
+    let (tried, log) = (provision::try_it(command), setup_log(place));
+    error.hint(format!("Try it: `{tried}`. All of its output: {log}. No attempt was used up; then go on with: {go_on}"))
 }
 
 /// Returns the command that shows the output of the setup that failed: in a task's worktree, or on the base.

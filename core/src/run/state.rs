@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::breaker::Breaker;
 use super::effect::{Answer, Effect, EffectId, Job, Performer};
-use super::event::{GateFailure, GatePass, Intent, Policy, RequestId, Setup};
+use super::event::{GateFailure, GatePass, Intent, Policy, RequestId, Setup, SetupFailure};
 use super::grants::Grant;
 use super::notes::TaskNote;
 use super::service::{Pause, Services};
@@ -102,7 +102,7 @@ pub enum End {
     },
     /// A worktree could not be set up for work.
     SetupFailed {
-        why: String,
+        failure: SetupFailure,
     },
     GateFailed {
         level: Level,

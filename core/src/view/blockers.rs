@@ -7,7 +7,7 @@ use super::Stamp;
 use crate::excerpt::{key_line, summary};
 use crate::ids::{Level, TaskId};
 use crate::names::{argument_list, shell_word};
-use crate::run::event::{Candidate, GateFailure, Obstacle, SETUP};
+use crate::run::event::{Candidate, GateFailure, Obstacle, SetupFailure};
 use crate::run::{End, LevelFailure, LevelStatus, PauseCause, Run, TaskState, TaskStatus};
 
 /// Names the run as a whole in a blocker.
@@ -199,15 +199,14 @@ fn stopped_run(run: &Run, end: &End) -> Option<Blocker> {
                 .to_string(),
         ),
         End::Failed { why } => ("failed", summary(why), "fix the cause, then `mahabharatha run` goes on".to_string()),
-        // What else keeps every worker from starting, such as a missing container engine.
-        End::SetupFailed { why } if !why.starts_with(SETUP) => (
+        End::SetupFailed { failure: failure @ SetupFailure::Other { .. } } => (
             "failed",
-            summary(why),
+            failure.summary(),
             "fix the cause, then `mahabharatha run` goes on; no attempt was used up".to_string(),
         ),
-        End::SetupFailed { why } => (
+        End::SetupFailed { failure } => (
             "setup",
-            summary(why),
+            failure.summary(),
             "try the command with `mahabharatha sandbox -- COMMAND`, correct it or worktrees.setup in \
              .mahabharatha/config.yaml, then `mahabharatha run` goes on"
                 .to_string(),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use mahabharatha_core::excerpt::key_lines;
+use mahabharatha_core::ids::{Level, TaskId};
 use mahabharatha_core::view::{AttemptView, RunView, TaskView};
 use mahabharatha_sys::project::wip_ref;
 use mahabharatha_sys::ui::{Paint, Style, clean, one_line};
@@ -138,8 +139,23 @@ pub struct TroubledTask {
 #[derive(Debug, Serialize)]
 pub struct BlockerState {
     pub what: String,
+    pub task: Option<TaskId>,
+    /// Also of a task.
+    pub level: Option<Level>,
     pub cause: String,
     pub resolution: String,
+}
+
+impl BlockerState {
+    /// Whether it is about the run as a whole.
+    pub fn is_of_run(&self) -> bool {
+        self.task.is_none() && self.level.is_none()
+    }
+
+    /// Whether it is about a level as a whole.
+    pub fn is_of_level(&self, level: Level) -> bool {
+        self.task.is_none() && self.level == Some(level)
+    }
 }
 
 impl TroubledTask {
@@ -154,6 +170,8 @@ impl TroubledTask {
 pub fn blockers_of(view: &RunView) -> Vec<BlockerState> {
     let state = |blocker: &mahabharatha_core::view::Blocker| BlockerState {
         what: blocker.what.clone(),
+        task: blocker.task.clone(),
+        level: blocker.level,
         cause: blocker.cause.clone(),
         resolution: blocker.resolution.clone(),
     };
@@ -182,7 +200,7 @@ pub fn render(findings: &Findings, one: bool, paint: Paint) -> String {
     if !findings.blockers.is_empty() {
         text.push_str(&heading("Blockers"));
         for blocker in &findings.blockers {
-            let BlockerState { what, cause, resolution } = blocker;
+            let BlockerState { what, cause, resolution, .. } = blocker;
             text.push_str(&format!("  {}: {}\n    {resolution}\n", one_line(what), headline(cause)));
         }
     }

@@ -365,7 +365,7 @@ impl Telling<'_> {
             End::RedBase { gates } => {
                 (Severity::Error, format!("nothing was started: red on {}: {}", self.base_branch(), gates.join(", ")))
             }
-            End::SetupFailed { why } => (Severity::Error, headline(why)),
+            End::SetupFailed { failure } => (Severity::Error, headline(&failure.to_string())),
             End::GateFailed { level, gate } => {
                 (Severity::Error, format!("level {level} failed: gate {gate} does not pass"))
             }

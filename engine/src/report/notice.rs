@@ -105,7 +105,7 @@ fn of_end(run: &Run, end: &End) -> Option<(NoticeKind, String)> {
         End::Paused { cause: PauseCause::Budget, why } => (NoticeKind::Budget, summary(why)),
         End::Paused { why, .. } => (NoticeKind::Blocked, summary(why)),
         End::RedBase { gates } => (NoticeKind::Failed, format!("gates fail on the base: {}", gates.join(", "))),
-        End::SetupFailed { why } => (NoticeKind::Failed, summary(why)),
+        End::SetupFailed { failure } => (NoticeKind::Failed, failure.summary()),
         End::GateFailed { level, gate } => (NoticeKind::Failed, format!("gate {gate} of level {level} failed")),
         End::Conflict { level, .. } => (NoticeKind::Failed, format!("level {level} conflicts with the base branch")),
         End::Failed { why } => (NoticeKind::Failed, summary(why)),

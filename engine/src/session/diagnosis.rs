@@ -69,9 +69,11 @@ pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Findings> {
         hypotheses: Vec::new(),
     };
     if let Some(task) = task {
-        let level = run.and_then(|run| run.graph().tasks().iter().find(|known| known.id.as_str() == task));
-        let level = level.map(|task| format!("level {}", task.level)).unwrap_or_default();
-        findings.blockers.retain(|blocker| blocker.what == task || blocker.what == level);
+        let known = run.and_then(|run| run.graph().tasks().iter().find(|known| known.id.as_str() == task));
+        findings.blockers.retain(|blocker| {
+            let is_its_own = blocker.task.as_ref().is_some_and(|of| of.as_str() == task);
+            is_its_own || known.is_some_and(|task| blocker.is_of_level(task.level))
+        });
         findings.lost.retain(|lost| lost.task == task);
     }
     findings.hypotheses = hypotheses(&findings, run);

@@ -101,7 +101,9 @@ impl Telling<'_> {
             JobEnd::Died { started: false } => "did not start: its worker sent no heartbeat".to_string(),
             JobEnd::Blocked { .. } => outcome("blocked", None).to_string(),
             JobEnd::Unserved { why, .. } => format!("{}: {}", outcome("unserved", None), headline(why)),
-            JobEnd::SetupFailed { why } => format!("{}: {}", outcome("setup_failed", None), headline(why)),
+            JobEnd::SetupFailed { failure } => {
+                format!("{}: {}", outcome("setup_failed", None), headline(&failure.to_string()))
+            }
             JobEnd::Escalated { .. } => outcome("escalated", None).to_string(),
             _ => outcome("died", None).to_string(),
         }
