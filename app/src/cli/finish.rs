@@ -3,7 +3,7 @@
 use mahabharatha_core::excerpt::{key_lines, summary};
 use mahabharatha_core::run::event::{GateFailure, JobEnd, SETUP, SetupFailure};
 use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run, TaskState};
-use mahabharatha_core::view::{RunView, answer_to, merged_phrase};
+use mahabharatha_core::view::{Blocker, RunView, answer_to, merged_phrase};
 use mahabharatha_engine::provision;
 use mahabharatha_engine::report::stream::{Ended, event_line};
 use mahabharatha_engine::report::text::gate_logs;
@@ -18,6 +18,8 @@ use super::exit::{ExitCode, failure};
 
 /// Most lines shown of a gate's output; the log has all of them.
 const MAX_LINES: usize = 20;
+/// Most blocked tasks that are listed.
+const MAX_TASKS: usize = 5;
 /// Most columns shown of a line.
 const MAX_COLUMNS: usize = 200;
 
@@ -81,14 +83,14 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
                 return Err(error.hint(format!("`{go_on}` names the task that fixes it.")));
             }
             Err(error.hint(format!(
-                "`{go_on}` tries to fix it once more; before that, repeat a task with `mahabharatha retry <task>`, or commit your own fix in {}.",
+                "`{go_on}` tries to fix it once more; before that, repeat a task with `mahabharatha retry -f {feature} TASK`, or commit your own fix in {}.",
                 place.paths.staging_worktree().display()
             )))
         }
         End::Conflict { level, files, worktree } => {
             let message = format!("level {level} is not merged: it conflicts with commits on the base branch");
             let error = Error::new(Kind::Conflict, message);
-            let hint = format!("Resolve and commit in {worktree}, then `mahabharatha merge --retry`.");
+            let hint = format!("Resolve and commit in {worktree}, then `mahabharatha merge --retry -f {feature}`.");
             Err(files.iter().fold(error, |error, file| error.detail(file.clone())).hint(hint))
         }
         End::Paused { why, .. } => {
@@ -129,19 +131,28 @@ fn next_step(place: &Place, run: &Run, is_all_skipped: bool) -> String {
 
 /// Returns the error of a run that only blocked or waiting tasks are left of, with what their agents ask.
 fn blocked(place: &Place, run: &Run, go_on: &str) -> Error {
-    let message = format!("{} is blocked: only blocked or waiting tasks remain", place.feature);
-    let mut error = Error::new(Kind::Blocked, message);
-    let mut first = None;
-    for (task, state) in run.graph().tasks().iter().zip(run.tasks()) {
-        if let Some(question) = state.question() {
-            error = error.detail(fit(&format!("{} is blocked: {}", task.id, summary(question)), MAX_COLUMNS));
-            first = first.or_else(|| answer_to(run, &task.id));
-        }
+    let feature = &place.feature;
+    let blockers = RunView::of(run).blockers.0;
+    let stuck: Vec<&Blocker> = blockers.iter().filter(|blocker| blocker.task.is_some()).collect();
+    let mut error = Error::new(Kind::Blocked, format!("{feature} is blocked: only blocked or waiting tasks remain"));
+    for Blocker { what, kind, cause, text, .. } in stuck.iter().take(MAX_TASKS) {
+        let line =
+            if *kind == "person" { format!("{what} {cause}") } else { format!("{what} is blocked: {}", summary(text)) };
+        error = error.detail(fit(&line, MAX_COLUMNS));
     }
-    error.hint(match first {
-        Some(answer) => format!("{} Then `{go_on}`.", sentence(&answer)),
-        None => format!(
-            "`mahabharatha status` names them; `mahabharatha retry <task>` or `skip <task> --reason …`, then `{go_on}`."
+    if let Some(more) = stuck.len().checked_sub(MAX_TASKS).filter(|more| *more > 0) {
+        error = error.detail(format!("… {more} more: `mahabharatha status {feature}`"));
+    }
+    let all = format!("`mahabharatha retry -f {feature} --all`");
+    let answer = stuck.iter().find_map(|blocker| answer_to(run, blocker.task.as_ref()?));
+    error.hint(match (stuck.as_slice(), answer) {
+        ([], _) => format!("See `mahabharatha status {feature}`."),
+        ([only], None) => format!("{} Then `{go_on}`.", sentence(&only.resolution)),
+        ([_], Some(answer)) => format!("{} Then `{go_on}`.", sentence(&answer)),
+        (_, Some(answer)) => format!("{} {all} repeats every blocked task. Then `{go_on}`.", sentence(&answer)),
+        (_, None) => format!(
+            "Fix the causes, then {all}; or go on without a task: `mahabharatha skip -f {feature} TASK --reason TEXT`. Then \
+             `{go_on}`."
         ),
     })
 }

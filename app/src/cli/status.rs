@@ -25,7 +25,7 @@ use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
 use super::exit::ExitCode;
-use super::{Global, hints, on_screen, status_line};
+use super::{Global, on_screen, status_line};
 use crate::observe::{Feed, planned, run_json, setup_cost, task_list};
 use crate::screen::Purpose;
 
@@ -140,7 +140,7 @@ fn look(place: &Place, ui: &Ui, watched: bool) -> Result<Look> {
     if !watched {
         leave_to_system((feed, data));
     }
-    Ok(Look { text: hints::named(place, text), driven })
+    Ok(Look { text, driven })
 }
 
 /// Does not free memory that the end of the process frees at once: for 10,000 tasks that takes an eighth of the time.

@@ -237,7 +237,7 @@ fn a_gate_that_is_not_fixed_in_time_ends_with_4_and_why_and_a_retried_task_goes_
         .says("level 1 is not merged: its gate lint failed")
         .says("A is to blame: the output names a.txt")
         .says("      a.txt:1:BAD\n      [exit code 1]")
-        .says("mahabharatha retry <task>")
+        .says("mahabharatha retry -f x TASK")
         .does_not_say("completed:");
     assert_eq!(attempts(&repo), 3, "one and two fixes");
     assert_eq!(repo.git(&["rev-parse", "main"]), before);

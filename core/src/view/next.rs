@@ -93,7 +93,7 @@ impl Next {
                             }
                             _ => format!("mahabharatha merge --retry -f {}", next.feature),
                         });
-                        format!("{obstacle}; {}", resolution_of(obstacle))
+                        format!("{obstacle}; {}", resolution_of(obstacle, &next.feature))
                     }
                 });
             }
@@ -101,7 +101,7 @@ impl Next {
                 let blocker = unapproved_level(run, level.level, candidate);
                 next.step = Step::Blocked;
                 next.why = Some(format!("{} {}: {}", blocker.what, blocker.cause, blocker.resolution));
-                next.command = Some(format!("{} -f {}", approval_command(level.level, candidate), next.feature));
+                next.command = Some(approval_command(run, level.level, candidate));
             }
             LevelStatus::Staging
             | LevelStatus::Gating

@@ -325,10 +325,9 @@ impl Telling<'_> {
                 let text = format!("no launches until {} (for {lasts}): {}", pause.until, headline(&pause.why));
                 self.say(Severity::Warn, text);
                 if matches!(event, Event::Resumed { .. }) {
-                    self.say(
-                        Severity::Info,
-                        "to try at once, as with another account: stop it, then `mahabharatha run --no-wait`",
-                    );
+                    let again = format!("mahabharatha run {} --no-wait", self.run.feature());
+                    let text = format!("to try at once, as with another account: stop it, then `{again}`");
+                    self.say(Severity::Info, text);
                 }
             }
             (Some(_), None) if self.run.ended().is_none() => self.say(Severity::Info, "launches resume"),
@@ -373,13 +372,17 @@ impl Telling<'_> {
                 Severity::Error,
                 format!(
                     "level {level} conflicts with {} in {}: resolve and commit in {worktree}, then \
-                     `mahabharatha merge --retry`",
+                     `mahabharatha merge --retry -f {}`",
                     self.base_branch(),
-                    few(files)
+                    few(files),
+                    self.run.feature()
                 ),
             ),
             End::Paused { why, .. } => (Severity::Warn, format!("paused: {why}")),
-            End::Stopped => (Severity::Warn, "paused on request; `mahabharatha run` goes on from here".to_string()),
+            End::Stopped => {
+                let feature = self.run.feature();
+                (Severity::Warn, format!("paused on request; `mahabharatha run {feature}` goes on from here"))
+            }
             End::Failed { why } => (Severity::Error, format!("the run failed: {}", headline(why))),
             End::Undone => {
                 (Severity::Warn, format!("undone: every merged level was reverted on {}", self.base_branch()))

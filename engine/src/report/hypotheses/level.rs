@@ -34,7 +34,7 @@ fn about_blocker(findings: &Findings, run: &Run, blocker: &BlockerState) -> Hypo
         _ => None,
     });
     let awaiting = run.awaiting_approval().filter(|(level, _)| blocker.is_of_level(*level));
-    let approval = awaiting.map(|(level, candidate)| format!("{} -f {feature}", approval_command(level, candidate)));
+    let approval = awaiting.map(|(level, candidate)| approval_command(run, level, candidate));
     match (failed, run.ended()) {
         (Some(LevelFailure::Gate { failure, .. }), _) => about_gate(run, failure, "gate_failed", &known),
         (Some(LevelFailure::Obstacle(obstacle)), _) => about_obstacle(feature, obstacle, &known),
