@@ -10,7 +10,7 @@ use mahabharatha_core::view::{AttemptView, LevelView, RunView, Stamp, TaskView, 
 use mahabharatha_sys::container::Usage;
 use mahabharatha_sys::git::short_branch;
 use mahabharatha_sys::project::wip_ref;
-use mahabharatha_sys::ui::{Paint, Style, fit, one_line, width};
+use mahabharatha_sys::ui::{Paint, Style, command_line, fit, one_line, width};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -330,7 +330,7 @@ fn logs(details: &Details, show: Show<'_>) -> Option<String> {
     let line = |record: &LogRecord| {
         let empty = LogRecord { message: String::new(), ..record.clone() };
         let room = show.columns.map(|columns| columns.saturating_sub(width(&render_record(&empty, &zone, Paint::OFF))));
-        let message = fit(&one_line(&record.message), room.unwrap_or(usize::MAX));
+        let message = fit(&command_line(&record.message), room.unwrap_or(usize::MAX));
         render_record(&LogRecord { message, ..empty }, &zone, show.paint) + "\n"
     };
     let lines: String = details.logs.values().flatten().map(line).collect();
