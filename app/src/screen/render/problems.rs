@@ -230,6 +230,7 @@ fn not_run(frame: &Frame<'_>) -> Option<Line<'static>> {
     let feature = &frame.data.view.feature;
     let (text, command) = match frame.data.view.status {
         "designed" => (" Designed, not run yet.  R runs it: ", format!("mahabharatha run {feature}")),
+        "empty" => (" Nothing is planned yet: ", format!("mahabharatha plan {feature}")),
         "planned" => (" Planned, not designed yet: ", format!("mahabharatha design {feature}")),
         _ if frame.data.can_run() && frame.data.view.blockers.is_empty() => {
             (" No process works on it.  R continues it: ", format!("mahabharatha run {feature}"))
