@@ -18,6 +18,7 @@ pub mod follow_up;
 pub mod live;
 mod options;
 pub mod review;
+mod saved_work;
 pub mod stop;
 pub mod undo;
 mod worktrees;
@@ -61,6 +62,7 @@ use crate::specs;
 
 pub use self::base_gates::check_gates;
 pub use self::options::{Options, Outcome};
+pub use self::saved_work::saved_work;
 
 /// Returns the commit that a run starts from. Until the run has begun work this is the current tip of the base branch,
 /// which may have gained commits, such as one that makes its gates pass.

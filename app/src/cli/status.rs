@@ -197,7 +197,8 @@ fn details(place: &Place, view: &RunView, watched: bool) -> Result<Details> {
     let containers = containers(place, &jobs, watched);
     let ports = jobs.into_iter().map(|(worker, spec)| (worker, spec.ports)).collect();
     let worktree_bytes = worktree_bytes(place, watched);
-    let mut details = Details { ports, containers, worktree_bytes, ..Details::default() };
+    let work = session::saved_work(place, view)?;
+    let mut details = Details { ports, containers, worktree_bytes, work, ..Details::default() };
     let dir = place.paths.logs();
     for record in read_logs(&dir, &LogFilter::default()).map_err(io("read", &dir))?.records {
         if let Some(worker) = record.worker {

@@ -1,11 +1,11 @@
 //! `debug`: the state of a feature's files and processes, its blockers, its saved work, and possible causes.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use mahabharatha_core::excerpt::key_lines;
 use mahabharatha_core::ids::{Level, TaskId};
 use mahabharatha_core::view::{AttemptView, RunView, TaskView};
-use mahabharatha_sys::project::wip_ref;
 use mahabharatha_sys::ui::{Paint, Style, clean, one_line};
 use serde::Serialize;
 
@@ -134,6 +134,9 @@ pub struct TroubledTask {
     pub question: Option<String>,
     pub verification: String,
     pub attempts: Vec<AttemptView>,
+    /// Commands that show what attempts saved, by attempt.
+    #[serde(skip)]
+    pub work: BTreeMap<u32, String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -280,9 +283,8 @@ fn about_task(findings: &Findings, task: &TroubledTask, one: bool, paint: Paint)
             text.push_str(&format!("    {}\n", headline(warning)));
         }
         text.push_str(&output_lines(attempt.detail.as_deref().unwrap_or_default(), one));
-        if attempt.wip.is_some() {
-            let name = wip_ref(&findings.feature, &task.id, attempt.attempt);
-            text.push_str(&format!("    its work: git show {name}\n"));
+        if let Some(show) = task.work.get(&attempt.attempt) {
+            text.push_str(&format!("    its work: {show}\n"));
         }
     }
     text.push_str(&format!("  its log: mahabharatha logs -f {} --task {}\n", findings.feature, task.id));

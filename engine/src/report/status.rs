@@ -5,11 +5,10 @@ use std::fmt;
 
 use jiff::tz::TimeZone;
 use mahabharatha_core::cost::Cost;
-use mahabharatha_core::ids::Time;
+use mahabharatha_core::ids::{TaskId, Time};
 use mahabharatha_core::view::{AttemptView, LevelView, RunView, Stamp, TaskView, WorkerView, merged_phrase};
 use mahabharatha_sys::container::Usage;
 use mahabharatha_sys::git::short_branch;
-use mahabharatha_sys::project::wip_ref;
 use mahabharatha_sys::ui::{Paint, Style, command_line, fit, one_line, width};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -29,6 +28,9 @@ use crate::claude::tasks::Mismatch;
 /// Most mismatches that are named.
 const MAX_SHOWN_MISMATCHES: usize = 10;
 
+/// Commands that show what attempts saved, by task and attempt.
+pub type SavedWork = BTreeMap<(TaskId, u32), String>;
+
 /// Details that `-v` adds, by worker.
 #[derive(Debug, Clone, Default)]
 pub struct Details {
@@ -37,6 +39,7 @@ pub struct Details {
     pub containers: BTreeMap<u32, ContainerView>,
     /// Disk space of the feature's worktrees, if it was measured.
     pub worktree_bytes: Option<u64>,
+    pub work: SavedWork,
     /// Last records of each worker's log.
     pub logs: BTreeMap<u32, Vec<LogRecord>>,
 }
@@ -365,8 +368,9 @@ fn about_attempt(view: &RunView, task: &TaskView, attempt: &AttemptView, show: S
     for warning in &attempt.warnings {
         text.push_str(&format!("  {}\n", one_line(warning)));
     }
-    if attempt.wip.is_some() {
-        text.push_str(&format!("  work kept: {}\n", wip_ref(&view.feature, task.id.as_str(), attempt.attempt)));
+    let work = show.details.and_then(|details| details.work.get(&(task.id.clone(), attempt.attempt)));
+    if let Some(command) = work {
+        text.push_str(&format!("  work kept: {command}\n"));
     }
     text
 }
@@ -438,7 +442,8 @@ mod tests {
             reason: "too\tlong".to_string(),
             keep_dependents: true,
         });
-        let details = Details { ports: [(0, vec![49_152, 49_153])].into(), ..Details::default() };
+        let work = [((id("TASK-001"), 1), "git show refs/mahabharatha/tables/wip/TASK-001/1".to_string())].into();
+        let details = Details { ports: [(0, vec![49_152, 49_153])].into(), work, ..Details::default() };
         insta::assert_snapshot!(shown(&mut story, Some(&details), None));
     }
 
