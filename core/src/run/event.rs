@@ -166,7 +166,6 @@ pub struct Setup {
     /// The full ref name of the branch that levels land on.
     pub base_branch: String,
     pub start: Oid,
-    pub mode: String,
     /// Git settings that were in effect before the first launch and stay in effect (filters, line ends).
     pub git_config: Vec<(String, String)>,
     pub policy: Policy,

@@ -223,7 +223,7 @@ impl Run {
         match self.policy.isolation {
             _ if self.intent.is_session() => "task",
             Isolation::Container => "container",
-            _ => &self.setup.mode,
+            _ => "subprocess",
         }
     }
 

@@ -27,7 +27,6 @@ fn walk(rng: &mut Rng) {
         graph: graphs::graph(rng, 60),
         base_branch: "refs/heads/main".to_string(),
         start: oid("start"),
-        mode: "simulated".to_string(),
         git_config: Vec::new(),
         policy: graphs::policy(rng),
         planning: graphs::planning(rng),
