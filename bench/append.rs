@@ -82,7 +82,6 @@ fn setup(feature: Feature, tasks: usize) -> Setup {
         graph,
         base_branch: "refs/heads/main".into(),
         start,
-        mode: "subprocess".into(),
         git_config: vec![],
         policy,
         planning: Cost::default(),

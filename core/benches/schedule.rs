@@ -144,7 +144,6 @@ impl Work {
             graph: self.graph(),
             base_branch: "refs/heads/main".to_string(),
             start: oid(0),
-            mode: "virtual".to_string(),
             git_config: Vec::new(),
             policy: policy(schedule, workers),
             planning: Cost::default(),

@@ -1,6 +1,7 @@
 //! View of a run for users and programs. Every display must read this and nothing else.
 
 mod blockers;
+mod merged;
 mod next;
 mod planned;
 mod remaining;
@@ -12,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 pub use self::blockers::{Blocker, Blockers, answer_to, approval_command};
+pub use self::merged::merged_phrase;
 pub use self::next::{Next, Step};
 pub use self::planned::PlannedView;
 pub use self::spec::SpecView;
@@ -121,11 +123,14 @@ pub struct SuppressedSecret {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct LevelView {
     pub level: Level,
+    /// `pending`, `running`, `merging`, `gating`, `merged`, `skipped` (every task was, so nothing was merged), `failed` or
+    /// `undone`.
     pub status: &'static str,
     pub total: usize,
     pub completed: usize,
     pub blocked: usize,
     pub skipped: usize,
+    /// None if the level is not merged, or had nothing to merge.
     pub commit: Option<Oid>,
     pub started_at: Option<Stamp>,
     pub merged_at: Option<Stamp>,
@@ -263,7 +268,7 @@ impl RunView {
         self.status = "paused";
         if std::mem::take(&mut self.paused) {
             // The next process clears the pause.
-            self.blockers.retain(|blocker| blocker.what != blockers::RUN);
+            self.blockers.retain(|blocker| !blocker.is_of_run());
         }
         let mut alive = Vec::new();
         for worker in self.workers.iter_mut().filter(|worker| worker.status == "running") {
@@ -366,8 +371,10 @@ fn level_view(run: &Run, level: &LevelState, views: &[TaskView]) -> LevelView {
     let tasks = run.tasks();
     let views = &views[level.tasks.clone()];
     let count = |is: fn(&TaskStatus) -> bool| tasks[level.tasks.clone()].iter().filter(|task| is(&task.status)).count();
+    let skipped = count(|status| matches!(status, TaskStatus::Skipped { .. }));
     let (commit, merged_at) = match &level.status {
-        LevelStatus::Merged { commit, at } => (Some(commit.clone()), Some(Stamp(*at))),
+        LevelStatus::Merged { commit, at, landed: true } => (Some(commit.clone()), Some(Stamp(*at))),
+        LevelStatus::Merged { at, .. } if skipped < level.tasks.len() => (None, Some(Stamp(*at))),
         _ => (None, None),
     };
     LevelView {
@@ -379,13 +386,14 @@ fn level_view(run: &Run, level: &LevelState, views: &[TaskView]) -> LevelView {
             LevelStatus::Staging | LevelStatus::AwaitingApproval { .. } | LevelStatus::Landing { .. } => "merging",
             LevelStatus::Gating | LevelStatus::Blaming { .. } | LevelStatus::Fixing { .. } => "gating",
             LevelStatus::Merged { .. } if run.ended() == Some(&End::Undone) => "undone",
+            LevelStatus::Merged { .. } if merged_at.is_none() => "skipped",
             LevelStatus::Merged { .. } => "merged",
             LevelStatus::Failed { .. } => "failed",
         },
         total: level.tasks.len(),
         completed: count(|status| matches!(status, TaskStatus::Completed { .. })),
         blocked: count(|status| matches!(status, TaskStatus::Blocked { .. })),
-        skipped: count(|status| matches!(status, TaskStatus::Skipped { .. })),
+        skipped,
         commit,
         started_at: level.started_at.map(Stamp),
         merged_at,
@@ -454,7 +462,7 @@ fn attempt_view(run: &Run, task: &TaskId, record: &AttemptRecord) -> AttemptView
         Some(JobEnd::Blocked { reason }) => ("blocked", Some(reason.clone()), Vec::new()),
         Some(JobEnd::Escalated { reason }) => ("escalated", Some(reason.clone()), Vec::new()),
         Some(JobEnd::Unserved { why, .. }) => ("unserved", Some(why.clone()), Vec::new()),
-        Some(JobEnd::SetupFailed { why }) => ("setup_failed", Some(why.clone()), Vec::new()),
+        Some(JobEnd::SetupFailed { failure }) => ("setup_failed", Some(failure.to_string()), Vec::new()),
         Some(JobEnd::Died { .. }) => ("died", Some("the worker ended without a result".to_string()), Vec::new()),
         Some(JobEnd::Cancelled) => ("cancelled", None, Vec::new()),
     };

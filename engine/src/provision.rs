@@ -150,12 +150,6 @@ pub fn strays(status: &[StatusEntry]) -> Option<String> {
     })
 }
 
-/// Returns the command with which the user can try a setup, by the report of its failure.
-pub fn way_to_try(report: &str) -> Option<String> {
-    let (_, rest) = report.split_once("\n\n$ ")?;
-    Some(try_it(rest.split("\n\n").next()?))
-}
-
 /// Returns the command with which the user can try the setup.
 pub fn try_it(command: &str) -> String {
     format!("mahabharatha sandbox -- {}", shell_word(command))

@@ -18,6 +18,7 @@ pub mod follow_up;
 pub mod live;
 mod options;
 pub mod review;
+mod saved_work;
 pub mod stop;
 pub mod undo;
 mod worktrees;
@@ -61,6 +62,7 @@ use crate::specs;
 
 pub use self::base_gates::{check_gates, check_gates_without_feature};
 pub use self::options::{Options, Outcome};
+pub use self::saved_work::saved_work;
 
 /// Returns the commit that a run starts from. Until the run has begun work this is the current tip of the base branch,
 /// which may have gained commits, such as one that makes its gates pass.
@@ -452,7 +454,6 @@ fn setup(ground: &Ground<'_>, graph: GraphFile, base_branch: String, start: Oid,
         graph,
         base_branch,
         start,
-        mode: "subprocess".to_string(),
         git_config: ground.project.pinned_config()?.0,
         policy,
         planning: ground.paths.planning_cost()?,

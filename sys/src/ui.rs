@@ -19,7 +19,7 @@ use owo_colors::OwoColorize;
 use serde::Serialize;
 
 pub use self::ask::NoAnswer;
-pub use self::clean::{clean, escape, fit, one_line, width};
+pub use self::clean::{clean, command_line, escape, fit, one_line, width};
 pub use self::full_screen::{FullScreen, Input, Key, leave_screen, next_input};
 pub use self::terminal_mode::restore_terminal;
 

@@ -35,7 +35,9 @@ pub fn run(global: &Global, ui: &Ui, args: &CleanupArgs) -> Result<ExitCode> {
     }
     let places: Vec<Place> = if args.all {
         let project = global.project()?;
-        project.features()?.into_iter().map(|feature| Place::new(project.clone(), feature)).collect()
+        // One without a directory of its own has left nothing behind.
+        let places = project.known_features().into_iter().map(|feature| Place::new(project.clone(), feature));
+        places.filter(|place| place.paths.dir().is_dir()).collect()
     } else {
         vec![global.known_place(args.feature.as_deref())?]
     };

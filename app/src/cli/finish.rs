@@ -1,9 +1,9 @@
 //! Reports how a run ended: the reason, the next command, and the exit code.
 
 use mahabharatha_core::excerpt::{key_lines, summary};
-use mahabharatha_core::run::event::{GateFailure, JobEnd, SETUP};
+use mahabharatha_core::run::event::{GateFailure, JobEnd, SETUP, SetupFailure};
 use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run, TaskState};
-use mahabharatha_core::view::{RunView, answer_to};
+use mahabharatha_core::view::{Blocker, RunView, answer_to, merged_phrase};
 use mahabharatha_engine::provision;
 use mahabharatha_engine::report::stream::{Ended, event_line};
 use mahabharatha_engine::report::text::gate_logs;
@@ -18,6 +18,8 @@ use super::exit::{ExitCode, failure};
 
 /// Most lines shown of a gate's output; the log has all of them.
 const MAX_LINES: usize = 20;
+/// Most blocked tasks that are listed.
+const MAX_TASKS: usize = 5;
 /// Most columns shown of a line.
 const MAX_COLUMNS: usize = 200;
 
@@ -52,8 +54,11 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
     let failed = |code, message: String, hint: String| Err(Error::new(code, message).hint(hint));
     match end {
         End::Completed => {
-            ui.note(&format!("{feature} is completed: every level is merged. {}", place.paths.completion().display()));
-            ui.note(&next_step(place, &control::read_run(place)?));
+            let run = control::read_run(place)?;
+            let view = RunView::of(&run);
+            let merged = merged_phrase(&view.levels);
+            ui.note(&format!("{feature} is completed: {merged}. {}", place.paths.completion().display()));
+            ui.note(&next_step(place, &run, view.is_all_skipped()));
             Ok(ExitCode::Done)
         }
         End::LevelMerged { level } => {
@@ -68,7 +73,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
             let run = control::read_run(place)?;
             Err(run.red_gates().iter().fold(error, |error, gate| show_output(error, place, gate)))
         }
-        End::SetupFailed { why } => Err(setup_failed(place, why, &go_on)),
+        End::SetupFailed { failure } => Err(setup_failed(place, failure, &go_on)),
         End::GateFailed { level, gate } => {
             let mut error = Error::new(Kind::Gate, format!("level {level} is not merged: its gate {gate} failed"));
             if let Some((failure, why)) = failed_gate(&control::read_run(place)?) {
@@ -78,14 +83,14 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
                 return Err(error.hint(format!("`{go_on}` names the task that fixes it.")));
             }
             Err(error.hint(format!(
-                "`{go_on}` tries to fix it once more; before that, repeat a task with `mahabharatha retry <task>`, or commit your own fix in {}.",
+                "`{go_on}` tries to fix it once more; before that, repeat a task with `mahabharatha retry -f {feature} TASK`, or commit your own fix in {}.",
                 place.paths.staging_worktree().display()
             )))
         }
         End::Conflict { level, files, worktree } => {
             let message = format!("level {level} is not merged: it conflicts with commits on the base branch");
             let error = Error::new(Kind::Conflict, message);
-            let hint = format!("Resolve and commit in {worktree}, then `mahabharatha merge --retry`.");
+            let hint = format!("Resolve and commit in {worktree}, then `mahabharatha merge --retry -f {feature}`.");
             Err(files.iter().fold(error, |error, file| error.detail(file.clone())).hint(hint))
         }
         End::Paused { why, .. } => {
@@ -108,8 +113,11 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
 }
 
 /// Returns the next steps for a completed feature: review, merge if it is on staging, clean up.
-fn next_step(place: &Place, run: &Run) -> String {
+fn next_step(place: &Place, run: &Run, is_all_skipped: bool) -> String {
     let (feature, start) = (&place.feature, run.setup().start.short());
+    if is_all_skipped {
+        return format!("Next: `mahabharatha cleanup -f {feature}` removes what is left of the run.");
+    }
     let branch = run.landing_branch();
     let branch = shell_word(short_branch(&branch));
     let merge = if run.policy().onto_staging { format!(", merge it (git merge {branch})") } else { String::new() };
@@ -121,36 +129,43 @@ fn next_step(place: &Place, run: &Run) -> String {
 
 /// Returns the error of a run that only blocked or waiting tasks are left of, with what their agents ask.
 fn blocked(place: &Place, run: &Run, go_on: &str) -> Error {
-    let message = format!("{} is blocked: only blocked or waiting tasks remain", place.feature);
-    let mut error = Error::new(Kind::Blocked, message);
-    let mut first = None;
-    for (task, state) in run.graph().tasks().iter().zip(run.tasks()) {
-        if let Some(question) = state.question() {
-            error = error.detail(fit(&format!("{} is blocked: {}", task.id, summary(question)), MAX_COLUMNS));
-            first = first.or_else(|| answer_to(run, &task.id));
-        }
+    let feature = &place.feature;
+    let blockers = RunView::of(run).blockers.0;
+    let stuck: Vec<&Blocker> = blockers.iter().filter(|blocker| blocker.task.is_some()).collect();
+    let mut error = Error::new(Kind::Blocked, format!("{feature} is blocked: only blocked or waiting tasks remain"));
+    for Blocker { what, kind, cause, text, .. } in stuck.iter().take(MAX_TASKS) {
+        let line =
+            if *kind == "person" { format!("{what} {cause}") } else { format!("{what} is blocked: {}", summary(text)) };
+        error = error.detail(fit(&line, MAX_COLUMNS));
     }
-    error.hint(match first {
-        Some(answer) => format!("{} Then `{go_on}`.", sentence(&answer)),
-        None => format!(
-            "`mahabharatha status` names them; `mahabharatha retry <task>` or `skip <task> --reason …`, then `{go_on}`."
+    if let Some(more) = stuck.len().checked_sub(MAX_TASKS).filter(|more| *more > 0) {
+        error = error.detail(format!("… {more} more: `mahabharatha status {feature}`"));
+    }
+    let all = format!("`mahabharatha retry -f {feature} --all`");
+    let answer = stuck.iter().find_map(|blocker| answer_to(run, blocker.task.as_ref()?));
+    error.hint(match (stuck.as_slice(), answer) {
+        ([], _) => format!("See `mahabharatha status {feature}`."),
+        ([only], None) => format!("{} Then `{go_on}`.", sentence(&only.resolution)),
+        ([_], Some(answer)) => format!("{} Then `{go_on}`.", sentence(&answer)),
+        (_, Some(answer)) => format!("{} {all} repeats every blocked task. Then `{go_on}`.", sentence(&answer)),
+        (_, None) => format!(
+            "Fix the causes, then {all}; or go on without a task: `mahabharatha skip -f {feature} TASK --reason TEXT`. Then \
+             `{go_on}`."
         ),
     })
 }
 
 /// Returns the error of a worktree that could not be set up, with the end of the output and the command that repeats it;
 /// or of whatever else keeps every worker from starting.
-fn setup_failed(place: &Place, why: &str, go_on: &str) -> Error {
-    let error = Error::new(Kind::Preflight, fit(&summary(why), MAX_COLUMNS));
-    if !why.starts_with(SETUP) {
+fn setup_failed(place: &Place, failure: &SetupFailure, go_on: &str) -> Error {
+    let error = Error::new(Kind::Preflight, fit(&failure.summary(), MAX_COLUMNS));
+    let SetupFailure::Command { command, output, .. } = failure else {
         return error.hint(format!("Fix that; no attempt was used up. Then go on with: {go_on}"));
-    }
-    let (_, output) = why.split_once("\n\n").unwrap_or((why, ""));
+    };
     let (lines, _) = key_lines(output, MAX_LINES);
     let error = lines.iter().map(|line| fit(line, MAX_COLUMNS)).fold(error, Error::detail);
-    let tried = provision::way_to_try(why).map(|command| format!("Try it: `{command}`. ")).unwrap_or_default();
-    let log = setup_log(place);
-    error.hint(format!("{tried}All of its output: {log}. No attempt was used up; then go on with: {go_on}"))
+    let (tried, log) = (provision::try_it(command), setup_log(place));
+    error.hint(format!("Try it: `{tried}`. All of its output: {log}. No attempt was used up; then go on with: {go_on}"))
 }
 
 /// Returns the command that shows the output of the setup that failed: in a task's worktree, or on the base.

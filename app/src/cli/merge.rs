@@ -6,6 +6,7 @@ use clap::Args;
 use mahabharatha_core::ids::Level;
 use mahabharatha_core::run::event::Intent;
 use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
+use mahabharatha_core::view::{RunView, merged_phrase};
 use mahabharatha_engine::lease::Lease;
 use mahabharatha_engine::session::{self, Options, Outcome, caller, claims, control, undo};
 use mahabharatha_engine::specs;
@@ -86,7 +87,7 @@ fn try_merge(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode
         return Err(control::no_such_level(run.graph(), level));
     }
     let Some(current) = run.current_level() else {
-        ui.note(&format!("every level of {} is merged", place.feature));
+        ui.note(&format!("{}: {}", place.feature, merged_phrase(&RunView::of(&run).levels)));
         return Ok(ExitCode::Done);
     };
     let level = args.level.map_or(current.level, Level);

@@ -18,7 +18,6 @@ mod exit;
 mod finish;
 mod git;
 mod help;
-mod hints;
 mod hook;
 mod init;
 mod install;

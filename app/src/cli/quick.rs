@@ -7,9 +7,11 @@ use mahabharatha_core::graph::Severity;
 use mahabharatha_core::ids::Feature;
 use mahabharatha_core::run::event::Intent;
 use mahabharatha_engine::session::Options;
+use mahabharatha_engine::session::cleanup::{forget_unbegun, is_unbegun};
 use mahabharatha_setup::planning::{self, DesignAuthor, DesignOptions, PlanOptions, Source, gap_line};
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::Place;
+use mahabharatha_sys::store::locks::FeatureLock;
 use mahabharatha_sys::ui::Ui;
 
 use super::exit::ExitCode;
@@ -51,7 +53,7 @@ fn try_quick(global: &Global, ui: &Arc<Ui>, args: &QuickArgs) -> Result<ExitCode
     args.agent.as_deref().map(|name| check_agent(&place, name)).transpose()?;
     ui.note(&format!("Feature {}", place.feature));
     planning::exit_on_signals(ExitCode::Stopped as i32)?;
-    plan(&place, ui, global, args)?;
+    plan(&place, ui, global, args).inspect_err(|_| forget(&place))?;
     let feature = &place.feature;
     let options =
         DesignOptions { author: DesignAuthor::Agent(args.agent.clone()), commit: None, force: false, with_run: true };
@@ -125,6 +127,17 @@ fn new_place(global: &Global, args: &QuickArgs) -> Result<Place> {
         )));
     }
     Ok(place)
+}
+
+/// Removes what is left of a feature for which not even a draft was written, so that its name is free again.
+fn forget(place: &Place) {
+    let lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.holder_file());
+    if let Ok(Ok(lock)) = lock
+        && is_unbegun(place)
+    {
+        // The error that is reported says more; `cleanup` removes it too.
+        let _ = forget_unbegun(place, &lock);
+    }
 }
 
 fn plan(place: &Place, ui: &Ui, global: &Global, args: &QuickArgs) -> Result<()> {

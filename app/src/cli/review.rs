@@ -147,8 +147,8 @@ fn offer_approval(place: &Place, ui: &Ui, run: &Run) -> Result<()> {
     let Some((level, candidate)) = run.awaiting_approval() else { return Ok(()) };
     let items = review::items(place, run, Some(level))?;
     if items.iter().all(|item| item.verdict == Some("accepted")) {
-        let command = approval_command(level, candidate);
-        ui.note(&format!("Every task of level {level} is accepted. Approve it: {command} -f {}", place.feature));
+        let command = approval_command(run, level, candidate);
+        ui.note(&format!("Every task of level {level} is accepted. Approve it: {command}"));
     }
     Ok(())
 }

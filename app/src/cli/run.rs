@@ -24,7 +24,7 @@ use mahabharatha_sys::ui::Ui;
 
 use super::exit::ExitCode;
 use super::finish::{Driver, end_stream, finish};
-use super::{Global, attach, detach, hints, record};
+use super::{Global, attach, detach, record};
 
 #[derive(Debug, Default, Args)]
 pub struct RunArgs {
@@ -248,7 +248,7 @@ pub(super) fn drive(place: &Place, ui: &Arc<Ui>, options: &Options) -> Result<Ex
             Ok(ExitCode::Done)
         }
         Outcome::Open => Ok(ExitCode::Done),
-        Outcome::Ended(end) => finish(place, ui, &end, Driver::Run).map_err(|error| hints::named_in(place, error)),
+        Outcome::Ended(end) => finish(place, ui, &end, Driver::Run),
     }
 }
 

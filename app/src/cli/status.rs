@@ -25,7 +25,7 @@ use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
 use super::exit::ExitCode;
-use super::{Global, hints, on_screen, status_line};
+use super::{Global, on_screen, status_line};
 use crate::observe::{Feed, planned, run_json, setup_cost, task_list};
 use crate::screen::Purpose;
 
@@ -138,7 +138,7 @@ fn look(place: &Place, ui: &Ui, watched: bool) -> Result<Look> {
     if !watched {
         leave_to_system((feed, data));
     }
-    Ok(Look { text: hints::named(place, text), driven })
+    Ok(Look { text, driven })
 }
 
 /// Does not free memory that the end of the process frees at once: for 10,000 tasks that takes an eighth of the time.
@@ -195,7 +195,8 @@ fn details(place: &Place, view: &RunView, watched: bool) -> Result<Details> {
     let containers = containers(place, &jobs, watched);
     let ports = jobs.into_iter().map(|(worker, spec)| (worker, spec.ports)).collect();
     let worktree_bytes = worktree_bytes(place, watched);
-    let mut details = Details { ports, containers, worktree_bytes, ..Details::default() };
+    let work = session::saved_work(place, view)?;
+    let mut details = Details { ports, containers, worktree_bytes, work, ..Details::default() };
     let dir = place.paths.logs();
     for record in read_logs(&dir, &LogFilter::default()).map_err(io("read", &dir))?.records {
         if let Some(worker) = record.worker {

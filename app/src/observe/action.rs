@@ -4,6 +4,7 @@ use mahabharatha_core::ids::{Level, Oid, TaskId, WorkerId};
 use mahabharatha_core::run::effect::{Answer, GRACE_PERIOD};
 use mahabharatha_core::run::event::Command;
 use mahabharatha_core::run::notes::checked_note;
+use mahabharatha_engine::lease::Lease;
 use mahabharatha_engine::session::control;
 use mahabharatha_engine::session::stop::stop;
 use mahabharatha_engine::specs;
@@ -11,7 +12,7 @@ use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::proc::{self, Cmd, bounded_text, shell_word};
 use mahabharatha_sys::project::Place;
 
-/// Bytes kept of what a run says that cannot start, from the beginning and the end.
+/// Bytes kept of what a command says that fails, from the beginning and the end.
 const MESSAGE_BYTES: (usize, usize) = (2048, 512);
 
 #[derive(Debug, Clone, PartialEq)]
@@ -119,7 +120,10 @@ impl Action {
             Action::Grant { task, paths } => {
                 accepted(control::grant(place, task.clone(), paths)?, "granted and queued again")?
             }
-            Action::Approve { level, tree } => control::approve(place, Some(*level), tree.as_str())?,
+            Action::Approve { level, tree } => {
+                let approved = control::approve(place, Some(*level), tree.as_str())?;
+                return if driven { Ok(approved) } else { merge(place, *level, approved) };
+            }
             Action::Scale { workers } => {
                 let ports = specs::load_config(&place.project)?.ports;
                 control::scale(place, *workers, &ports)?.message.unwrap_or_default()
@@ -143,12 +147,37 @@ impl Action {
 
 /// Starts `run --detach`, which returns when the run has begun, or says why it cannot.
 fn run(place: &Place) -> Result<String> {
-    let cannot = |error| Error::caused("cannot start the run")(error);
+    own_command(place, &["run", place.feature.as_str(), "--detach"])?;
+    Ok(format!("{} runs", place.feature))
+}
+
+/// Merges an approved level that no process drives, unless a session merges it.
+fn merge(place: &Place, level: Level, approved: String) -> Result<String> {
+    let feature = &place.feature;
+    if let Some(lease) = Lease::driving(place.paths.dir()) {
+        return Ok(format!("{approved}. Session {} merges it with: mahabharatha merge -f {feature}", lease.session));
+    }
+    let merged = own_command(place, &["--quiet", "merge", "--level", &level.to_string(), "-f", feature.as_str()]);
+    if merged.is_err() && control::is_driven(place)? {
+        // Another process has continued the run in the meantime, and merges it.
+        return Ok(approved);
+    }
+    merged.map_err(|error| Error::new(error.kind(), format!("{approved}, but: {error}")))?;
+    let rest = match control::read_run(place)?.current_level() {
+        Some(_) => format!("Go on with: mahabharatha run {feature}"),
+        None => format!("{feature} is completed"),
+    };
+    Ok(format!("{approved} and merged. {rest}"))
+}
+
+/// Runs a command of this program on the project, in a process of its own, which does not end with this one. Fails with
+/// what the command says.
+fn own_command(place: &Place, args: &[&str]) -> Result<()> {
+    let cannot = |error| Error::caused("cannot start a command of this program")(error);
     let cmd = Cmd::new(proc::own_program().map_err(cannot)?).arg("-C").arg(place.project.root());
-    let cmd = cmd.args(["run", place.feature.as_str(), "--detach"]).envs(std::env::vars_os().collect());
-    let ended = cmd.merged().run().map_err(cannot)?;
+    let ended = cmd.args(args).envs(std::env::vars_os().collect()).merged().run().map_err(cannot)?;
     if ended.success() {
-        return Ok(format!("{} runs", place.feature));
+        return Ok(());
     }
     let said = bounded_text(&ended.stdout, MESSAGE_BYTES);
     let said = said.trim();

@@ -57,6 +57,10 @@ pub fn planned(place: &Place) -> Result<Planned> {
         specs::FoundDesign::Invalid(cause) => (None, Some(cause)),
     };
     let mut view = PlannedView::of(place.feature.as_str(), graph.as_deref(), cost);
+    if requirements.is_none() && graph.is_none() && problem.is_none() {
+        // Not even a draft was written; it has only cost something.
+        view.status = "empty";
+    }
     if let Some(cause) = problem {
         let resolution = format!("`mahabharatha design {} --validate-only` lists every problem", place.feature);
         let list = format!("mahabharatha design {} --validate-only", place.feature);

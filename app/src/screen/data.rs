@@ -41,7 +41,7 @@ impl Data {
             "blocked" if asks() => (Sign::Asks, "asks"),
             "blocked" => (Sign::Failed, "blocked"),
             "paused" => (Sign::Warning, "paused"),
-            "designed" | "planned" => (Sign::Pending, self.view.status),
+            "designed" | "planned" | "empty" => (Sign::Pending, self.view.status),
             _ if self.view.pause.is_some() => (Sign::Warning, "waiting"),
             _ => (Sign::Running, "running"),
         }

@@ -13,7 +13,7 @@ use mahabharatha_sys::error::Result;
 use mahabharatha_sys::proc::shell_word;
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::journal::Journal;
-use mahabharatha_sys::ui::{clean, escape, one_line};
+use mahabharatha_sys::ui::{clean, command_line, escape, one_line};
 
 use super::state::Tab;
 use crate::observe::{OutputKind, OutputLine, TAIL_BYTES, cut_line, is_output, leaves_out, output_lines, planned};
@@ -126,7 +126,7 @@ fn log_line(record: &LogRecord) -> Option<Piece> {
         LogLevel::Debug => Tone::Dim,
         LogLevel::Info => Tone::Plain,
     };
-    Some(piece(tone, format!("{time}  {attempt:<2} {:<15} {}", one_line(event), one_line(&record.message))))
+    Some(piece(tone, format!("{time}  {attempt:<2} {:<15} {}", one_line(event), command_line(&record.message))))
 }
 
 fn diff_lines(place: &Place, run: &Run, task: &TaskId, attempt: Option<u32>) -> Result<Vec<Piece>> {

@@ -49,7 +49,6 @@ impl Sample {
             graph,
             base_branch: "refs/heads/main".to_string(),
             start: oid('0'),
-            mode: "subprocess".to_string(),
             git_config: Vec::new(),
             policy: config.policy(Isolation::Off, Some(workers), false, None),
             planning: Default::default(),

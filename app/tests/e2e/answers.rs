@@ -43,11 +43,11 @@ fn an_answer_reaches_every_later_attempt_and_the_decisions() {
         .code(3)
         .says("A is blocked: sqlite or postgres?\n")
         .says("A is blocked: sqlite or postgres?")
-        .says("mahabharatha retry A --note \"…\"");
+        .says("mahabharatha retry -f x A --note \"…\"");
     assert_eq!(repo.task("A")["question"], "sqlite or postgres?");
-    repo.run(&["status"]).code(0).says("A: sqlite or postgres?").says("retry A --note \"…\"");
+    repo.run(&["status"]).code(0).says("A: sqlite or postgres?").says("retry -f x A --note \"…\"");
     repo.run(&["debug"]).code(0).says("A is blocked: sqlite or postgres?").says("retry A --note \"…\"");
-    assert!(repo.read(".gsd/specs/x/tasks/A.md").contains("mahabharatha retry A --note"));
+    assert!(repo.read(".gsd/specs/x/tasks/A.md").contains("mahabharatha retry -f x A --note"));
 
     repo.run(&["retry", "A", "--note", "no idea", "--run"]).code(3).says("A: queued again").says("A is blocked");
     assert!(prompt(&repo, "A", 2).contains("no idea") && !prompt(&repo, "A", 1).contains("The User's Answer"));
@@ -112,7 +112,7 @@ fn an_answer_goes_to_a_run_that_is_on() {
     repo.run(&["retry", "A", "--note", "use sqlite", "--run"]).code(0).does_not_say("is not running. Continue with");
     repo.wait_until("A is completed", || repo.task_status("A") == "completed");
     repo.let_go("all");
-    run.wait().code(0).says("A: answer it: `mahabharatha retry A --note \"…\"`").says("A is retried: use sqlite");
+    run.wait().code(0).says("A: answer it: `mahabharatha retry -f x A --note \"…\"`").says("A is retried: use sqlite");
     assert!(!repo.read(".gsd/STATE.md").contains("be quick"));
 }
 
@@ -166,10 +166,10 @@ fn a_file_is_granted_on_request_and_lands_with_the_task() {
     let repo = Repo::new();
     repo.config("agent: command\nretry: { max_attempts: 1 }\n");
     repo.graph("x", &[needing("A", 1, "a", "my types.rs"), simple("B", 2, "b")]);
-    let command = "mahabharatha task grant A 'my types.rs'";
+    let command = "mahabharatha task grant -f x A 'my types.rs'";
     repo.run(&["run"])
         .code(3)
-        .says(&format!("A: grant it: `{command}`; refuse it: `mahabharatha retry A --note \"…\"`"));
+        .says(&format!("A: grant it: `{command}`; refuse it: `mahabharatha retry -f x A --note \"…\"`"));
     let asked = repo.task("A");
     assert_eq!(asked["needs"], json!([{ "path": "my types.rs", "why": "it has the type" }]));
     repo.run(&["status"]).code(0).says(command);
@@ -267,7 +267,7 @@ fn the_file_of_a_merged_task_may_be_granted() {
     let repo = Repo::new();
     repo.config("agent: command\nretry: { max_attempts: 1 }\nownership: { amend: auto }\n");
     repo.graph("x", &[simple("A", 1, "a"), needing("B", 2, "b", "a"), simple("C", 3, "c")]);
-    repo.run(&["run"]).code(3).says("mahabharatha task grant B a");
+    repo.run(&["run"]).code(3).says("mahabharatha task grant -f x B a");
     repo.run(&["task", "grant", "B", "a"]).code(0);
     repo.run(&["run"]).code(0);
     assert_eq!(repo.read("a"), "A\nB\n");
@@ -314,7 +314,7 @@ fn a_requested_path_is_never_an_option_of_the_command_to_copy() {
     let repo = Repo::new();
     repo.config("agent: command\nretry: { max_attempts: 1 }\n");
     repo.graph("x", &[task("A", 1, "a", "printf 'NEEDS: -fy — a\\nNEEDS: b — b\\n'; exit 3")]);
-    repo.run(&["run"]).code(3).says("`mahabharatha task grant A -- b -fy`");
+    repo.run(&["run"]).code(3).says("`mahabharatha task grant -f x A -- b -fy`");
     let causes = repo.run(&["debug", "--json"]).code(0).json()["hypotheses"].clone();
     assert_eq!(causes[0]["command"], "mahabharatha task grant A -f x -- b -fy && mahabharatha run x");
     repo.run(&["task", "grant", "A", "-f", "x", "--", "-fy", "b"]).code(0);

@@ -127,6 +127,17 @@ fn an_approval_outlives_a_crash_and_a_task_can_be_redone_instead() {
 }
 
 #[test]
+fn nothing_waits_for_approval_once_a_task_is_repeated() {
+    let repo = waiting();
+    repo.run(&["retry", "A-1"]).code(0);
+    let blockers = &repo.status()["blockers"];
+    assert_eq!(*blockers, serde_json::json!(["run: it stopped for an approval that is no longer needed"]));
+    repo.run(&["status"]).code(0).says("continue with `mahabharatha run x`").does_not_say("waits for your approval");
+    assert!(!repo.read(".gsd/STATE.md").contains("waits for your approval"));
+    repo.run(&["run"]).code(9).says("level 1 waits for your approval");
+}
+
+#[test]
 fn approval_cannot_be_switched_off_behind_the_runs_back() {
     let repo = waiting();
     repo.config(&APPROVAL.replace("level", "none"));

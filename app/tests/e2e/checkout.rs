@@ -29,7 +29,7 @@ fn run_while(repo: &Repo, change: impl FnOnce()) -> Ran {
 
 fn paused(repo: &Repo, ran: Ran, file: &str) {
     let at = format!("the checkout at {} is in the way", repo.path().display());
-    ran.code(9).says(&at).says(file).says("hint: Fix that, then `mahabharatha run`.").does_not_say("completed:");
+    ran.code(9).says(&at).says(file).says("hint: Fix that, then `mahabharatha run x`.").does_not_say("completed:");
     assert_eq!(repo.git(&["log", "-1", "--format=%s", "main"]), "ready");
     assert_eq!(repo.git(&["log", "-1", "--format=%s", "mahabharatha/x/staging"]), "feat(A): Make a.txt");
     let state = repo.read(".gsd/STATE.md");

@@ -104,6 +104,24 @@ fn skipping_lists_what_needs_it_and_asks() {
 }
 
 #[test]
+fn a_feature_of_which_everything_was_skipped_is_not_called_merged() {
+    const NOTHING: &str = "nothing was merged: every task was skipped";
+    let repo = Repo::new();
+    repo.config("agent: command\nretry: { max_attempts: 1 }\ncleanup: { on_completion: false }\n");
+    repo.graph("x", &[failing("A-1", 1, "a1"), after(simple("B-1", 2, "b1"), &["A-1"])]);
+    repo.run(&["run"]).code(3);
+    repo.run(&["skip", "A-1", "--reason", "not needed", "--yes"]).code(0);
+    repo.run(&["run"]).code(0).says(&format!("x is completed: {NOTHING}")).does_not_say("every level is merged");
+    let levels = repo.status()["levels"].clone();
+    for level in levels.as_array().unwrap() {
+        assert_eq!((&level["status"], &level["commit"]), (&"skipped".into(), &Value::Null), "{levels}");
+    }
+    repo.run(&["status"]).code(0).says(NOTHING).does_not_say("merged ");
+    let report = repo.read(".gsd/specs/x/COMPLETION.md");
+    assert!(report.contains(&format!("- [ ] All levels merged to `main` ({NOTHING})")), "{report}");
+}
+
+#[test]
 fn what_needs_a_skipped_task_can_be_kept_and_a_skipped_task_taken_up_again() {
     let repo = Repo::new();
     repo.config("agent: command\nretry: { max_attempts: 1 }\n");
@@ -159,7 +177,7 @@ fn a_level_that_is_ready_is_merged_and_nothing_is_launched() {
     repo.run(&["merge"]).code(3).says("these tasks are not completed").says("B-1");
     repo.run(&["merge", "--retry"]).code(6).says("it has not been tried");
     repo.run(&["run"]).code(0);
-    repo.run(&["merge"]).code(0).says("every level of x is merged");
+    repo.run(&["merge"]).code(0).says("x: every level is merged");
 }
 
 #[test]

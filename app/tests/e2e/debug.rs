@@ -112,6 +112,21 @@ fn debug_distinguishes_a_dead_run_from_a_live_one() {
     repo.run(&["run"]).code(0);
 }
 
+#[test]
+fn work_is_shown_by_a_command_that_works() {
+    let repo = Repo::new();
+    repo.config("agent: command\nretry: { max_attempts: 1 }\n");
+    repo.graph("x", &[doing("A", 1, "a.txt", "echo half > a.txt; exit 1")]);
+    repo.run(&["run"]).code(3);
+    repo.run(&["debug"]).code(0).says("its work: git show refs/mahabharatha/x/wip/A/1");
+    repo.run(&["status", "-v"]).code(0).says("work kept: git show refs/mahabharatha/x/wip/A/1");
+    repo.run(&["cleanup", "--force"]).code(0);
+    for shown in [&["debug"][..], &["status", "-v"]] {
+        repo.run(shown).code(0).says("mahabharatha diff -f x A --attempt 1").does_not_say("git show");
+    }
+    repo.run(&["diff", "-f", "x", "A", "--attempt", "1"]).code(0).says("+half");
+}
+
 /// A run whose first level is merged and whose second waits for `go`, with one failed attempt on the way.
 fn half_done() -> Repo {
     let repo = Repo::new();

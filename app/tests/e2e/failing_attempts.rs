@@ -44,12 +44,12 @@ fn a_failed_task_is_tried_again_with_what_went_wrong_then_blocked_with_an_analys
         "Blocked after 3 attempts",
         "### Attempt 3",
         "refs/mahabharatha/x/wip/A-1/3",
-        "retry A-1",
+        "retry -f x A-1",
     ] {
         assert!(analysis.contains(text), "{text:?} is not in\n{analysis}");
     }
     let state = repo.read(".gsd/STATE.md");
-    assert!(state.contains("- A-1\n  - Root cause: ") && state.contains("mahabharatha retry A-1"), "{state}");
+    assert!(state.contains("- A-1\n  - Root cause: ") && state.contains("mahabharatha retry -f x A-1"), "{state}");
     assert_eq!(repo.show("refs/mahabharatha/x/wip/A-1/2:a1"), "try 2");
     assert_eq!(repo.task_status("A-2"), "completed");
     // What blocked it is gone with the block.

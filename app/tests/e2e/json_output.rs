@@ -63,7 +63,7 @@ fn events_end_with_the_error_that_ended_the_run() {
     repo.config("");
     repo.run(&["skip", "A", "--reason", "no"]).code(0);
     let merged = events(&repo.run(&["merge", "--json", "--accept-config"]).code(0));
-    assert_eq!(told(&merged, "level", "level").last(), Some(&(json!(1), json!("merged"))));
+    assert_eq!(told(&merged, "level", "level").last(), Some(&(json!(1), json!("skipped"))));
     assert_eq!(merged.last().unwrap()["code"], 0);
 }
 

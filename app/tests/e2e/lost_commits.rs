@@ -46,7 +46,7 @@ fn is_found_and_done_again(repo: &Repo, commit: &str) {
     repo.run(&["run"])
         .code(9)
         .says("x is paused: the repository has lost the work of A")
-        .says("`mahabharatha retry A` rebuilds it");
+        .says("`mahabharatha retry -f x A` rebuilds it");
     repo.run(&["retry", "A"]).code(0);
     repo.run(&["run"]).code(0);
     assert_eq!((repo.read("a.txt"), repo.read("b.txt")), ("A\n".to_string(), "B\n".to_string()));

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::agents::doing;
 use crate::support::{Repo, simple, with};
 
 fn two_features() -> Repo {
@@ -72,13 +73,28 @@ fn a_mistyped_name_leaves_no_feature_behind() {
 }
 
 #[test]
-fn hints_name_the_feature_unless_it_is_the_current_one() {
+fn every_command_that_is_shown_names_its_feature() {
+    const RETRY: &str = "`mahabharatha retry -f search FIND-1`";
     let repo = two_features();
     repo.write(".gsd/.current-feature", "login\n");
-    repo.run(&["run", "search"]).code(3).says("`mahabharatha -f search ");
-    repo.run(&["status", "search"]).code(0).says("`mahabharatha -f search retry FIND-1`");
-    repo.write(".gsd/.current-feature", "search\n");
-    repo.run(&["status", "search"]).code(0).says("`mahabharatha retry FIND-1`").does_not_say("-f search");
+    repo.run(&["run", "search"]).code(3).says(RETRY).says("Then `mahabharatha run search`");
+    repo.run(&["status", "search"]).code(0).says(RETRY);
+    assert!(repo.read(".gsd/STATE.md").contains(RETRY));
+    repo.run(&["retry", "-f", "search", "LOGIN-1"]).code(1).says("there is no such task in search");
+}
+
+#[test]
+fn blocked_tasks_are_listed_with_whole_commands() {
+    let repo = Repo::new();
+    repo.config("agent: command\nretry: { max_attempts: 1 }\n");
+    let tasks: Vec<_> = (1..=7).map(|task| doing(&format!("A-{task}"), 1, &format!("a{task}"), "exit 1")).collect();
+    repo.graph("x", &tasks);
+    repo.run(&["run"])
+        .code(3)
+        .says("A-5 is blocked: The agent failed")
+        .says("… 2 more: `mahabharatha status x`")
+        .says("hint: Fix the causes, then `mahabharatha retry -f x --all`")
+        .says("`mahabharatha skip -f x TASK --reason TEXT`");
 }
 
 #[test]

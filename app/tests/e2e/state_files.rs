@@ -129,7 +129,7 @@ fn state_md_has_a_section_for_each_feature_and_keeps_what_people_wrote() {
         "- **Status:** blocked",
         "| B | blocked | 0 |",
         "- B\n  - Root cause: The agent failed",
-        "mahabharatha retry B",
+        "mahabharatha retry -f two B",
     ] {
         assert!(of("two").contains(part), "{part} is not in {}", of("two"));
     }

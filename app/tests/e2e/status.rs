@@ -11,7 +11,7 @@ use crate::terminal::Terminal;
 
 /// The words that the contract allows.
 const RUN: [&str; 5] = ["running", "paused", "blocked", "failed", "completed"];
-const LEVEL: [&str; 6] = ["pending", "running", "merging", "gating", "merged", "failed"];
+const LEVEL: [&str; 7] = ["pending", "running", "merging", "gating", "merged", "skipped", "failed"];
 const TASK: [&str; 6] = ["pending", "in_progress", "waiting", "completed", "blocked", "skipped"];
 const WORKER: [&str; 4] = ["idle", "running", "stopped", "crashed"];
 

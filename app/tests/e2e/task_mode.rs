@@ -79,7 +79,7 @@ fn a_session_runs_a_feature_to_its_end() {
     assert_eq!(claims["claimed"][0]["task"], "A");
     let refused: Vec<&str> =
         claims["refused"].as_array().unwrap().iter().map(|refusal| refusal["why"].as_str().unwrap()).collect();
-    assert_eq!(refused, ["it is of level 2, and level 1 is not merged yet", "there is no such task"]);
+    assert_eq!(refused, ["it is of level 2, and level 1 is not merged yet", "there is no such task in x"]);
     one.run(&["task", "claim", "A"]).code(0);
     let next = one.next();
     assert_eq!((&next["step"], &next["tasks"], &next["in_progress"]), (&json!("claim"), &json!(["B"]), &json!(["A"])));

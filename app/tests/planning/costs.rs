@@ -178,7 +178,7 @@ fn a_question_that_fails_or_is_interrupted_has_an_unknown_cost() {
     }
     for repo in [failing, hanging] {
         assert_eq!(planning_cost(&repo), json!({ "cost_usd": null, "known_cost_usd": 0.0, "tokens": 0 }));
-        repo.run(&["status", "-f", "shop"]).code(0).says("shop: planned, not run yet; cost unknown");
+        repo.run(&["status", "-f", "shop"]).code(0).says("shop: empty, not run yet; cost unknown");
     }
 }
 

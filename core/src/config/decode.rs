@@ -13,7 +13,7 @@ use super::{
     Workers, Worktrees, yaml,
 };
 use crate::names::nearest;
-use crate::run::event::{Amend, BackoffStrategy, CleanGates, Schedule};
+use crate::run::event::{Amend, BackoffStrategy, CleanGates, PREPARE, SETUP, Schedule, VERIFICATION};
 use crate::secrets::{self, Allowed};
 
 /// Allowed number of workers.
@@ -158,6 +158,12 @@ fn quality_gates(root: &mut Table<'_>) -> Vec<Gate> {
         if !name.is_empty() && !names.insert(name.clone()) {
             t.reject("name", "a name that no other gate has");
         }
+        if is_reserved_name(&name) {
+            t.reject(
+                "name",
+                "a name that does not stand for a command of the program (worktrees.setup, merge.prepare, verify …)",
+            );
+        }
         let sarif = t.text("sarif");
         if sarif.as_deref().is_some_and(|path| path.starts_with('/') || path.split('/').any(|part| part == "..")) {
             t.reject("sarif", "a path inside of the repository");
@@ -171,6 +177,11 @@ fn quality_gates(root: &mut Table<'_>) -> Vec<Gate> {
             sarif,
         }
     })
+}
+
+/// Whether the program runs and reports another command under this name, like a gate.
+fn is_reserved_name(name: &str) -> bool {
+    [SETUP, PREPARE].contains(&name) || name.starts_with(VERIFICATION)
 }
 
 fn gates(t: &mut Table<'_>) -> Gates {

@@ -96,7 +96,7 @@ impl Run {
             }
             let done = match self.graph.index(task) {
                 Some(index) => act(self, index),
-                None => Err("there is no such task".to_string()),
+                None => Err(format!("there is no such task in {}", self.feature())),
             };
             match done {
                 Ok(()) => answer.accepted.push(task.clone()),

@@ -4,6 +4,7 @@ mod command;
 mod level;
 mod policy;
 mod report;
+mod setup;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,9 +14,12 @@ use crate::cost::Cost;
 use crate::ids::{Attempt, Feature, Level, Oid, TaskId, WorkerId};
 use crate::spec::GraphFile;
 pub use command::{Command, RequestId};
-pub use level::{Candidate, GateFailure, GatePass, Note, Obstacle, SETUP, TaskCommit, verification_name};
+pub use level::{
+    Candidate, GateFailure, GatePass, Note, Obstacle, PREPARE, SETUP, TaskCommit, VERIFICATION, verification_name,
+};
 pub use policy::{Amend, Backoff, BackoffStrategy, CleanGates, Intent, Policy, Schedule, TaskBudget};
 pub use report::{FailCause, JobEnd, JobReport, Reason};
+pub use setup::SetupFailure;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -162,7 +166,6 @@ pub struct Setup {
     /// The full ref name of the branch that levels land on.
     pub base_branch: String,
     pub start: Oid,
-    pub mode: String,
     /// Git settings that were in effect before the first launch and stay in effect (filters, line ends).
     pub git_config: Vec<(String, String)>,
     pub policy: Policy,

@@ -199,8 +199,8 @@ impl Run {
             Some(JobEnd::Cancelled | JobEnd::SetupFailed { .. }) => self.breaker.cancelled(id),
             Some(_) => self.breaker.lived(now),
         }
-        if let JobEnd::SetupFailed { why } = &report.end {
-            self.drain(End::SetupFailed { why: why.clone() });
+        if let JobEnd::SetupFailed { failure } = &report.end {
+            self.drain(End::SetupFailed { failure: failure.clone() });
         }
         let began = self.close_record(now, job, report.clone());
         if let Some((agent, end)) = by_agent {

@@ -88,7 +88,7 @@ impl Run {
         // While something is in progress, a skipped or retried task may still reopen the level.
         if self.is_settled() {
             let why = format!("level {level} waits for your approval");
-            self.drain(End::Paused { cause: PauseCause::Other, why });
+            self.drain(End::Paused { cause: PauseCause::Approval, why });
         }
     }
 
@@ -135,7 +135,7 @@ impl Run {
         let number = self.levels[current].level;
         if tasks.is_empty() && !self.is_last(current) {
             // Every task was skipped, so there is nothing to merge.
-            self.levels[current].status = LevelStatus::Merged { commit: base, at: now };
+            self.levels[current].status = LevelStatus::Merged { commit: base, at: now, landed: false };
             self.pursue_level(now, effects);
             return;
         }
@@ -207,7 +207,7 @@ impl Run {
         self.passed.extend(passed.iter().cloned());
         let verified = self.is_last(current);
         let status = if candidate.staging == candidate.base {
-            LevelStatus::Merged { commit: candidate.base.clone(), at: now }
+            LevelStatus::Merged { commit: candidate.base.clone(), at: now, landed: false }
         } else {
             self.landing(current, candidate)
         };
@@ -277,7 +277,7 @@ impl Run {
 
     pub(super) fn landed(&mut self, now: Time, level: Level, commit: &Oid) {
         let Some(current) = self.integrating(level) else { return };
-        self.levels[current].status = LevelStatus::Merged { commit: commit.clone(), at: now };
+        self.levels[current].status = LevelStatus::Merged { commit: commit.clone(), at: now, landed: true };
     }
 
     pub(super) fn not_landed(&mut self, now: Time, level: Level, obstacle: &Obstacle) {

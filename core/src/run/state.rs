@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::breaker::Breaker;
 use super::effect::{Answer, Effect, EffectId, Job, Performer};
-use super::event::{GateFailure, GatePass, Intent, Policy, RequestId, Setup};
+use super::event::{GateFailure, GatePass, Intent, Policy, RequestId, Setup, SetupFailure};
 use super::grants::Grant;
 use super::notes::TaskNote;
 use super::service::{Pause, Services};
@@ -102,7 +102,7 @@ pub enum End {
     },
     /// A worktree could not be set up for work.
     SetupFailed {
-        why: String,
+        failure: SetupFailure,
     },
     GateFailed {
         level: Level,
@@ -131,6 +131,8 @@ pub enum PauseCause {
     /// The budget of the run is used up.
     Budget,
     OutOfSpace,
+    /// A level waited for the user's approval.
+    Approval,
     Other,
 }
 
@@ -221,7 +223,7 @@ impl Run {
         match self.policy.isolation {
             _ if self.intent.is_session() => "task",
             Isolation::Container => "container",
-            _ => &self.setup.mode,
+            _ => "subprocess",
         }
     }
 

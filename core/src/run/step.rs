@@ -2,9 +2,8 @@
 
 use super::breaker::Breaker;
 use super::effect::{Effect, EffectId, GRACE_PERIOD};
-use super::event::{Event, GateFailure, Intent, Policy, SETUP, Setup};
+use super::event::{Event, GateFailure, Intent, Policy, SETUP, Setup, SetupFailure};
 use super::state::{End, LevelStatus, PauseCause, Phase, Run, WorkerStatus};
-use crate::excerpt::failure_report;
 use crate::ids::{Time, WorkerId};
 
 /// The effects decided in one step.
@@ -234,8 +233,9 @@ impl Run {
         if let Some(failure) = red.iter().find(|failure| failure.gate == SETUP) {
             // No worktree could be set up either.
             let (output, _) = failure.output_and_end();
-            let why = failure_report(&format!("{SETUP} fails on the base"), Some(&failure.command), output);
-            self.drain(End::SetupFailed { why });
+            let (what, command) = (format!("{SETUP} fails on the base"), failure.command.clone());
+            let failure = SetupFailure::Command { what, command, output: output.to_string() };
+            self.drain(End::SetupFailed { failure });
         } else if red.is_empty() || self.policy.allow_red_base {
             self.base_checked = true;
         } else {

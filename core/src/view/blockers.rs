@@ -7,8 +7,8 @@ use super::Stamp;
 use crate::excerpt::{key_line, summary};
 use crate::ids::{Level, TaskId};
 use crate::names::{argument_list, shell_word};
-use crate::run::event::{Candidate, GateFailure, Obstacle, SETUP};
-use crate::run::{End, LevelFailure, LevelStatus, Run, TaskState, TaskStatus};
+use crate::run::event::{Candidate, GateFailure, Obstacle, SetupFailure};
+use crate::run::{End, LevelFailure, LevelStatus, PauseCause, Run, TaskState, TaskStatus};
 
 /// Names the run as a whole in a blocker.
 pub(super) const RUN: &str = "run";
@@ -33,8 +33,8 @@ pub(super) fn blockers_of(run: &Run) -> Blockers {
         blockers.extend(run.ended().and_then(|end| stopped_run(run, end)));
     }
     if run.is_paused() && run.ended().is_none() {
-        let (cause, resolution) = ("paused by `mahabharatha pause`", "`mahabharatha resume` lets it go on");
         let resume = format!("mahabharatha resume {}", run.feature());
+        let (cause, resolution) = ("paused by `mahabharatha pause`", format!("`{resume}` lets it go on"));
         blockers.push(Blocker::new(RUN, "paused", cause, resolution).commands([resume]));
     }
     Blockers(blockers)
@@ -45,11 +45,11 @@ pub fn answer_to(run: &Run, task: &TaskId) -> Option<String> {
     run.task(task)?.question()?;
     let needs = run.needs_of(task);
     let paths = argument_list(needs.iter().map(|need| need.path.as_str()));
+    let feature = run.feature();
+    let retry = format!("mahabharatha retry -f {feature} {task} --note \"…\"");
     Some(match paths.is_empty() {
-        true => format!("answer it: `mahabharatha retry {task} --note \"…\"`"),
-        false => format!(
-            "grant it: `mahabharatha task grant {task} {paths}`; refuse it: `mahabharatha retry {task} --note \"…\"`"
-        ),
+        true => format!("answer it: `{retry}`"),
+        false => format!("grant it: `mahabharatha task grant -f {feature} {task} {paths}`; refuse it: `{retry}`"),
     })
 }
 
@@ -61,8 +61,8 @@ fn blocked_task(run: &Run, task: &TaskId, state: &TaskState, reason: &str) -> Bl
     };
     let answer = answer_to(run, task);
     let asks = answer.is_some();
-    let retry = answer.unwrap_or_else(|| format!("fix the cause, then `mahabharatha retry {task}`"));
-    let resolution = format!("{retry}; or go on without it: `mahabharatha skip {task} --reason TEXT`");
+    let retry = answer.unwrap_or_else(|| format!("fix the cause, then `mahabharatha retry -f {feature} {task}`"));
+    let resolution = format!("{retry}; or go on without it: `mahabharatha skip -f {feature} {task} --reason TEXT`");
     let needs = run.needs_of(task);
     let paths = argument_list(needs.iter().map(|need| need.path.as_str()));
     let grant = (!paths.is_empty()).then(|| format!("mahabharatha task grant -f {feature} {task} {paths}"));
@@ -81,17 +81,17 @@ fn blocked_task(run: &Run, task: &TaskId, state: &TaskState, reason: &str) -> Bl
 }
 
 /// Returns the command that approves what waits in a level, and nothing else.
-pub fn approval_command(level: Level, candidate: &Candidate) -> String {
-    format!("mahabharatha merge --approve={} --level {level}", candidate.tree.short())
+pub fn approval_command(run: &Run, level: Level, candidate: &Candidate) -> String {
+    format!("mahabharatha merge --approve={} --level {level} -f {}", candidate.tree.short(), run.feature())
 }
 
 fn waiting_task(run: &Run, task: &TaskId) -> Blocker {
     let feature = run.feature();
-    let resolution = format!(
-        "do it in Claude Code with `/mahabharatha:worker {task}`, or by hand after `mahabharatha task claim {task}`; or go on \
-         without it: `mahabharatha skip {task} --reason TEXT`"
-    );
     let claim = format!("mahabharatha task claim -f {feature} {task}");
+    let resolution = format!(
+        "do it in Claude Code with `/mahabharatha:worker {task}`, or by hand after `{claim}`; or go on \
+         without it: `mahabharatha skip -f {feature} {task} --reason TEXT`"
+    );
     let skip = format!("mahabharatha skip -f {feature} {task} --reason \"…\"");
     Blocker::new(task.as_str(), "person", "waits for a person", resolution).commands([claim, skip]).of_task(run, task)
 }
@@ -102,7 +102,7 @@ fn failed_level(run: &Run, level: Level, failure: &LevelFailure) -> Blocker {
     let what = format!("level {level}");
     let blocker = match failure {
         LevelFailure::Gate { failure, why } => {
-            let (cause, resolution) = failed_gate(failure, why);
+            let (cause, resolution) = failed_gate(run, failure, why);
             let logs = format!("mahabharatha logs -f {feature} --gate {}", shell_word(&failure.gate));
             Blocker::new(what, "gate", cause, resolution).text(&failure.output).commands([logs, again])
         }
@@ -113,7 +113,8 @@ fn failed_level(run: &Run, level: Level, failure: &LevelFailure) -> Blocker {
                 Obstacle::Outdated { tasks } => ("obstacle", retry_all(tasks, feature.as_str())),
                 _ => ("obstacle", again),
             };
-            Blocker::new(what, kind, obstacle.to_string(), resolution_of(obstacle)).commands([command])
+            Blocker::new(what, kind, obstacle.to_string(), resolution_of(obstacle, feature.as_str()))
+                .commands([command])
         }
     };
     blocker.of_level(run, level)
@@ -127,59 +128,62 @@ pub(super) fn retry_all(tasks: &[TaskId], feature: &str) -> String {
 
 pub(super) fn unapproved_level(run: &Run, level: Level, candidate: &Candidate) -> Blocker {
     let (base, staging) = (candidate.base.short(), candidate.staging.short());
-    let approve = approval_command(level, candidate);
+    let approve = approval_command(run, level, candidate);
     let resolution = format!(
-        "`git diff {base}...{staging}` shows it; `{approve}` merges it, or `mahabharatha retry TASK` repeats a task"
+        "`git diff {base}...{staging}` shows it; `{approve}` merges it, or `mahabharatha retry -f {} TASK` repeats a task",
+        run.feature()
     );
-    let approve = format!("{approve} -f {}", run.feature());
     Blocker::new(format!("level {level}"), "approval", "waits for your approval", resolution)
         .commands([approve, format!("git diff {base}...{staging}")])
         .of_level(run, level)
 }
 
-fn failed_gate(failure: &GateFailure, why: &str) -> (String, String) {
+fn failed_gate(run: &Run, failure: &GateFailure, why: &str) -> (String, String) {
     let mut cause = format!("gate {} failed", failure.gate);
     cause.extend(key_line(failure.output_and_end().0).map(|line| format!(": {line}")));
     cause.push_str(&format!("; {}", summary(why)));
     cause.extend(failure.cause.iter().map(|likely| format!(". Likely cause: {likely}")));
-    let resolution = "`mahabharatha run` tries to fix it once more; before that, `mahabharatha retry TASK` repeats a \
-                      task, or commit a fix in the staging worktree";
-    (cause, resolution.to_string())
+    let resolution = format!(
+        "`mahabharatha run {0}` tries to fix it once more; before that, `mahabharatha retry -f {0} TASK` repeats a task, or \
+         commit a fix in the staging worktree",
+        run.feature()
+    );
+    (cause, resolution)
 }
 
 /// Returns what the user can do about an obstacle.
-pub(super) fn resolution_of(obstacle: &Obstacle) -> String {
+pub(super) fn resolution_of(obstacle: &Obstacle, feature: &str) -> String {
+    let go_on = format!("`mahabharatha run {feature}`");
     match obstacle {
-        Obstacle::BaseMoved => "`mahabharatha run` once the branch no longer moves".to_string(),
+        Obstacle::BaseMoved => format!("{go_on} once the branch no longer moves"),
         Obstacle::BaseRewritten { was, now: None } => {
             let set = format!("git update-ref --no-deref refs/heads/NAME {}", was.short());
-            format!("create it again (`{set}`) or rename it back, then `mahabharatha run`")
+            format!("create it again (`{set}`) or rename it back, then {go_on}")
         }
         Obstacle::BaseRewritten { was, now: Some(_) } => format!(
             "nothing was brought back: if it was lost by mistake, `git merge {0}` into the base branch (or reset it to \
-             {0}), then `mahabharatha run`",
+             {0}), then {go_on}",
             was.short()
         ),
         Obstacle::Conflict { worktree, .. } => {
-            format!("resolve and commit in {worktree}, then `mahabharatha merge --retry`")
+            format!("resolve and commit in {worktree}, then `mahabharatha merge --retry -f {feature}`")
         }
         Obstacle::CheckoutLeftBehind { branch, worktree, was, now } => format!(
             "if you did not move it, move it back: `git update-ref {} {was}`; otherwise update the \
-             files: `git -C {} read-tree -m -u {was} {now}`; then `mahabharatha run`",
+             files: `git -C {} read-tree -m -u {was} {now}`; then {go_on}",
             shell_word(&format!("refs/heads/{branch}")),
             shell_word(worktree)
         ),
-        Obstacle::CheckoutInTheWay { .. } => "fix that, then `mahabharatha run`".to_string(),
+        Obstacle::CheckoutInTheWay { .. } => format!("fix that, then {go_on}"),
         Obstacle::WorkLost { tasks } | Obstacle::Outdated { tasks } => {
             let tasks: Vec<&str> = tasks.iter().map(TaskId::as_str).collect();
-            format!("`mahabharatha retry {}` rebuilds it, then `mahabharatha run`", tasks.join(" "))
+            format!("`mahabharatha retry -f {feature} {}` rebuilds it, then {go_on}", tasks.join(" "))
         }
-        Obstacle::Forged { .. } => {
-            "an agent or a damaged disk changed them: `mahabharatha retry` the tasks of these files, remove the named \
-             objects, then `mahabharatha run`"
-                .to_string()
-        }
-        Obstacle::StagingLost => "check the disk and the repository (`git fsck`), then `mahabharatha run`".to_string(),
+        Obstacle::Forged { .. } => format!(
+            "an agent or a damaged disk changed them: `mahabharatha retry -f {feature} TASK` for the tasks of these files, \
+             remove the named objects, then {go_on}"
+        ),
+        Obstacle::StagingLost => format!("check the disk and the repository (`git fsck`), then {go_on}"),
     }
 }
 
@@ -187,26 +191,32 @@ pub(super) fn resolution_of(obstacle: &Obstacle) -> String {
 fn stopped_run(run: &Run, end: &End) -> Option<Blocker> {
     let go_on = format!("mahabharatha run {}", run.feature());
     let (kind, cause, resolution) = match end {
+        // Since then the level was approved, or one of its tasks is repeated.
+        End::Paused { cause: PauseCause::Approval, .. } => {
+            let resolution = format!("continue with `{go_on}`");
+            ("paused", "it stopped for an approval that is no longer needed".to_string(), resolution)
+        }
         End::Paused { why, .. } => (
             "paused",
             why.clone(),
-            "change that, in .mahabharatha/config.yaml where it is a setting, then `mahabharatha run` goes on",
+            format!("change that, in .mahabharatha/config.yaml where it is a setting, then `{go_on}` goes on"),
         ),
-        End::Failed { why } => ("failed", summary(why), "fix the cause, then `mahabharatha run` goes on"),
-        // What else keeps every worker from starting, such as a missing container engine.
-        End::SetupFailed { why } if !why.starts_with(SETUP) => {
-            ("failed", summary(why), "fix the cause, then `mahabharatha run` goes on; no attempt was used up")
+        End::Failed { why } => ("failed", summary(why), format!("fix the cause, then `{go_on}` goes on")),
+        End::SetupFailed { failure: failure @ SetupFailure::Other { .. } } => {
+            ("failed", failure.summary(), format!("fix the cause, then `{go_on}` goes on; no attempt was used up"))
         }
-        End::SetupFailed { why } => (
+        End::SetupFailed { failure } => (
             "setup",
-            summary(why),
-            "try the command with `mahabharatha sandbox -- COMMAND`, correct it or worktrees.setup in \
-             .mahabharatha/config.yaml, then `mahabharatha run` goes on",
+            failure.summary(),
+            format!(
+                "try the command with `mahabharatha sandbox -- COMMAND`, correct it or worktrees.setup in \
+                 .mahabharatha/config.yaml, then `{go_on}` goes on"
+            ),
         ),
         End::RedBase { gates } => (
             "red_base",
             format!("gates fail on the base: {}", gates.join(", ")),
-            "fix them and commit, or `mahabharatha run --allow-red-base`",
+            format!("fix them and commit, or `{go_on} --allow-red-base`"),
         ),
         _ => return None,
     };

@@ -85,7 +85,7 @@ impl Next {
                 let blocker = unapproved_level(run, level.level, candidate);
                 next.step = Step::Blocked;
                 next.why = Some(format!("{} {}: {}", blocker.what, blocker.cause, blocker.resolution));
-                next.command = Some(format!("{} -f {}", approval_command(level.level, candidate), next.feature));
+                next.command = Some(approval_command(run, level.level, candidate));
             }
             LevelStatus::Staging
             | LevelStatus::Gating
@@ -107,7 +107,7 @@ impl Next {
                     Obstacle::WorkLost { tasks } | Obstacle::Outdated { tasks } => retry_all(tasks, &self.feature),
                     _ => format!("mahabharatha merge --retry -f {}", self.feature),
                 });
-                format!("{obstacle}; {}", resolution_of(obstacle))
+                format!("{obstacle}; {}", resolution_of(obstacle, &self.feature))
             }
         });
     }

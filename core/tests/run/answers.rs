@@ -3,7 +3,7 @@
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Attempt, Level};
 use mahabharatha_core::run::event::{
-    Candidate, Command, Event, Intent, JobEnd, JobReport, Obstacle, Policy, TaskCommit,
+    Candidate, Command, Event, Intent, JobEnd, JobReport, Obstacle, Policy, SetupFailure, TaskCommit,
 };
 use mahabharatha_core::run::{Effect, EffectId, End};
 use mahabharatha_core::view::{Next, RunView, Step};
@@ -159,13 +159,16 @@ fn only_the_tree_that_was_approved_lands() {
 
 #[test]
 fn only_a_setup_that_failed_is_called_one() {
-    for (why, kind) in
-        [("worktrees.setup failed with code 1: no network", "setup"), ("no container engine answers", "failed")]
-    {
+    let text = |text: &str| text.to_string();
+    let command =
+        SetupFailure::Command { what: text("it failed"), command: text("npm ci"), output: text("no network") };
+    // The words do not decide.
+    let other = SetupFailure::Other { why: text("worktrees.setup: no container engine answers") };
+    for (failure, kind) in [(command, "setup"), (other, "failed")] {
         let mut story = Story::of(&[("A", 1)]);
-        story.ends(JobEnd::SetupFailed { why: why.to_string() });
+        story.ends(JobEnd::SetupFailed { failure });
         let blockers = RunView::of(&story.run).blockers.0;
-        let [blocker] = &blockers[..] else { panic!("{why}: {blockers:?}") };
-        assert_eq!((blocker.kind, blocker.resolution.contains("worktrees.setup")), (kind, kind == "setup"), "{why}");
+        let [blocker] = &blockers[..] else { panic!("{kind}: {blockers:?}") };
+        assert_eq!((blocker.kind, blocker.resolution.contains("worktrees.setup")), (kind, kind == "setup"), "{kind}");
     }
 }

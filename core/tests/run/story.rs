@@ -65,7 +65,6 @@ impl Story {
             graph: graph(tasks),
             base_branch: "refs/heads/main".to_string(),
             start: oid('0'),
-            mode: "subprocess".to_string(),
             git_config: Vec::new(),
             policy: changed(policy),
             planning: Cost::default(),

@@ -161,7 +161,6 @@ impl Feature {
             graph: graphs::graph(&mut rng, most_tasks),
             base_branch: "refs/heads/main".to_string(),
             start: trunk.borrow().tip().clone(),
-            mode: "simulated".to_string(),
             git_config: Vec::new(),
             policy: graphs::policy(&mut rng),
             planning: graphs::planning(&mut rng),

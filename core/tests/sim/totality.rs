@@ -3,7 +3,7 @@
 use mahabharatha_core::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
 use mahabharatha_core::run::event::{
     Candidate, Command, Event, FailCause, GateFailure, GatePass, Intent, JobEnd, JobReport, Note, Obstacle, Setup,
-    TaskCommit,
+    SetupFailure, TaskCommit,
 };
 use mahabharatha_core::run::{Effect, EffectId, Run, replay};
 use mahabharatha_core::view::RunView;
@@ -27,7 +27,6 @@ fn walk(rng: &mut Rng) {
         graph: graphs::graph(rng, 60),
         base_branch: "refs/heads/main".to_string(),
         start: oid("start"),
-        mode: "simulated".to_string(),
         git_config: Vec::new(),
         policy: graphs::policy(rng),
         planning: graphs::planning(rng),
@@ -222,7 +221,7 @@ fn report(rng: &mut Rng) -> JobReport {
         5 => JobEnd::Checkpoint { note: text },
         6 => JobEnd::Blocked { reason: text },
         7 => JobEnd::Cancelled,
-        10 => JobEnd::SetupFailed { why: text },
+        10 => JobEnd::SetupFailed { failure: SetupFailure::Other { why: text } },
         8 => JobEnd::Unserved { why: text, until: rng.chance(50).then(|| Time(rng.between(0, 90_000) as i64)) },
         _ => JobEnd::Died { started: rng.chance(50) },
     };

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use mahabharatha_core::ids::{Attempt, Level, TaskId, Time, WorkerId};
 use mahabharatha_core::run::effect::{Job, Performer};
-use mahabharatha_core::run::event::{Command, Event, JobEnd, JobReport, Note};
+use mahabharatha_core::run::event::{Command, Event, JobEnd, JobReport, Note, SetupFailure};
 use mahabharatha_core::run::{Effect, EffectId, Run};
 
 use crate::faults::{Fault, Faults};
@@ -138,7 +138,11 @@ impl World {
         }
         if job.performer.is_agent() && self.strikes(Fault::SetupFails) {
             let at = self.time + self.rng.between(10, 3_000) as i64;
-            attempted.cut_short(at, JobEnd::SetupFailed { why: "npm ci".to_string() }, &mut self.rng);
+            attempted.cut_short(
+                at,
+                JobEnd::SetupFailed { failure: SetupFailure::Other { why: "npm ci".to_string() } },
+                &mut self.rng,
+            );
         }
         attempted
     }

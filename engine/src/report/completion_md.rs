@@ -9,7 +9,7 @@ use mahabharatha_core::graph::TracedCriterion;
 use mahabharatha_core::ids::Level;
 use mahabharatha_core::run::event::GateFailure;
 use mahabharatha_core::secrets::Suppression;
-use mahabharatha_core::view::{AttemptView, LevelView, RunView, Stamp, SuppressedSecret, TaskView};
+use mahabharatha_core::view::{AttemptView, LevelView, RunView, Stamp, SuppressedSecret, TaskView, merged_phrase};
 use mahabharatha_sys::git::short_branch;
 
 use super::estimate::{agents_table, comparison_table};
@@ -184,8 +184,9 @@ fn checklist(view: &RunView, gates: &[GateResult]) -> String {
     let landed_on = code(short_branch(&view.landing_branch));
     let (total, completed, blocked) = (view.tasks.len(), of_status(view, "completed"), of_status(view, "blocked"));
     let merged = view.levels.iter().filter(|level| level.status == "merged").count();
+    let is_done = |level: &LevelView| matches!(level.status, "merged" | "skipped");
     let last = view.levels.last();
-    let is_merged = last.is_some_and(|last| last.status == "merged");
+    let is_merged = last.is_some_and(is_done);
     let all_gates = Tally::of(gates.iter());
     let of_last = || gates.iter().filter(|gate| last.is_some_and(|last| last.level == gate.level));
     let at_last = Tally::of(of_last());
@@ -196,7 +197,10 @@ fn checklist(view: &RunView, gates: &[GateResult]) -> String {
         (
             merged == view.levels.len(),
             format!("All levels merged to {landed_on}"),
-            format!("{merged} of {}", view.levels.len()),
+            match merged == view.levels.len() || !view.levels.iter().all(is_done) {
+                true => format!("{merged} of {}", view.levels.len()),
+                false => merged_phrase(&view.levels),
+            },
         ),
         (
             is_merged && at_last.all_passed(),

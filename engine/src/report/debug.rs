@@ -1,10 +1,11 @@
 //! `debug`: the state of a feature's files and processes, its blockers, its saved work, and possible causes.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use mahabharatha_core::excerpt::key_lines;
+use mahabharatha_core::ids::{Level, TaskId};
 use mahabharatha_core::view::{AttemptView, RunView, TaskView};
-use mahabharatha_sys::project::wip_ref;
 use mahabharatha_sys::ui::{Paint, Style, clean, one_line};
 use serde::Serialize;
 
@@ -133,11 +134,17 @@ pub struct TroubledTask {
     pub question: Option<String>,
     pub verification: String,
     pub attempts: Vec<AttemptView>,
+    /// Commands that show what attempts saved, by attempt.
+    #[serde(skip)]
+    pub work: BTreeMap<u32, String>,
 }
 
 #[derive(Debug, Serialize)]
 pub struct BlockerState {
     pub what: String,
+    pub task: Option<TaskId>,
+    /// Also of a task.
+    pub level: Option<Level>,
     pub cause: String,
     pub resolution: String,
 }
@@ -146,6 +153,18 @@ impl Findings {
     /// Tells whether the feature has a journal without a run: `run` was refused before it began one.
     fn is_not_run_yet(&self) -> bool {
         self.status.is_none() && self.journal.health == "good" && self.journal.records == 0
+    }
+}
+
+impl BlockerState {
+    /// Whether it is about the run as a whole.
+    pub fn is_of_run(&self) -> bool {
+        self.task.is_none() && self.level.is_none()
+    }
+
+    /// Whether it is about a level as a whole.
+    pub fn is_of_level(&self, level: Level) -> bool {
+        self.task.is_none() && self.level == Some(level)
     }
 }
 
@@ -161,6 +180,8 @@ impl TroubledTask {
 pub fn blockers_of(view: &RunView) -> Vec<BlockerState> {
     let state = |blocker: &mahabharatha_core::view::Blocker| BlockerState {
         what: blocker.what.clone(),
+        task: blocker.task.clone(),
+        level: blocker.level,
         cause: blocker.cause.clone(),
         resolution: blocker.resolution.clone(),
     };
@@ -191,7 +212,7 @@ pub fn render(findings: &Findings, one: bool, paint: Paint) -> String {
     if !findings.blockers.is_empty() {
         text.push_str(&heading("Blockers"));
         for blocker in &findings.blockers {
-            let BlockerState { what, cause, resolution } = blocker;
+            let BlockerState { what, cause, resolution, .. } = blocker;
             text.push_str(&format!("  {}: {}\n    {resolution}\n", one_line(what), headline(cause)));
         }
     }
@@ -274,9 +295,8 @@ fn about_task(findings: &Findings, task: &TroubledTask, one: bool, paint: Paint)
             text.push_str(&format!("    {}\n", headline(warning)));
         }
         text.push_str(&output_lines(attempt.detail.as_deref().unwrap_or_default(), one));
-        if attempt.wip.is_some() {
-            let name = wip_ref(&findings.feature, &task.id, attempt.attempt);
-            text.push_str(&format!("    its work: git show {name}\n"));
+        if let Some(show) = task.work.get(&attempt.attempt) {
+            text.push_str(&format!("    its work: {show}\n"));
         }
     }
     text.push_str(&format!("  its log: mahabharatha logs -f {} --task {}\n", findings.feature, task.id));

@@ -48,13 +48,15 @@ fn what_next(feature: &str, task: &TaskView) -> String {
     }
     text.push_str(&match task.question {
         Some(_) => {
-            format!("- Answer it (`mahabharatha status` names the command): `mahabharatha retry {id} --note \"…\"`\n")
+            format!("- Answer it (`mahabharatha status {feature}` names the command): `mahabharatha retry -f {feature} {id} --note \"…\"`\n")
         }
         None => format!(
-            "- Fix the cause (the spec, a task that it needs, the environment), then `mahabharatha retry {id}`\n"
+            "- Fix the cause (the spec, a task that it needs, the environment), then `mahabharatha retry -f {feature} {id}`\n"
         ),
     });
-    text.push_str(&format!("- Or go on without it and what needs it: `mahabharatha skip {id} --reason TEXT`\n"));
+    text.push_str(&format!(
+        "- Or go on without it and what needs it: `mahabharatha skip -f {feature} {id} --reason TEXT`\n"
+    ));
     text
 }
 

@@ -9,6 +9,7 @@ use mahabharatha_core::config::Isolation;
 use mahabharatha_core::ids::{Attempt, Level, TaskId, Time};
 use mahabharatha_core::run::event::{Command, GateFailure, RequestId};
 use mahabharatha_core::run::{Breaker, Effect, EffectId, End, Event, LevelStatus, Pause, Phase, Run, TaskStatus};
+use mahabharatha_core::view::{RunView, merged_phrase};
 use mahabharatha_sys::git::short_branch;
 use mahabharatha_sys::ui::one_line;
 
@@ -324,10 +325,9 @@ impl Telling<'_> {
                 let text = format!("no launches until {} (for {lasts}): {}", pause.until, headline(&pause.why));
                 self.say(Severity::Warn, text);
                 if matches!(event, Event::Resumed { .. }) {
-                    self.say(
-                        Severity::Info,
-                        "to try at once, as with another account: stop it, then `mahabharatha run --no-wait`",
-                    );
+                    let again = format!("mahabharatha run {} --no-wait", self.run.feature());
+                    let text = format!("to try at once, as with another account: stop it, then `{again}`");
+                    self.say(Severity::Info, text);
                 }
             }
             (Some(_), None) if self.run.ended().is_none() => self.say(Severity::Info, "launches resume"),
@@ -364,7 +364,7 @@ impl Telling<'_> {
             End::RedBase { gates } => {
                 (Severity::Error, format!("nothing was started: red on {}: {}", self.base_branch(), gates.join(", ")))
             }
-            End::SetupFailed { why } => (Severity::Error, headline(why)),
+            End::SetupFailed { failure } => (Severity::Error, headline(&failure.to_string())),
             End::GateFailed { level, gate } => {
                 (Severity::Error, format!("level {level} failed: gate {gate} does not pass"))
             }
@@ -372,13 +372,17 @@ impl Telling<'_> {
                 Severity::Error,
                 format!(
                     "level {level} conflicts with {} in {}: resolve and commit in {worktree}, then \
-                     `mahabharatha merge --retry`",
+                     `mahabharatha merge --retry -f {}`",
                     self.base_branch(),
-                    few(files)
+                    few(files),
+                    self.run.feature()
                 ),
             ),
             End::Paused { why, .. } => (Severity::Warn, format!("paused: {why}")),
-            End::Stopped => (Severity::Warn, "paused on request; `mahabharatha run` goes on from here".to_string()),
+            End::Stopped => {
+                let feature = self.run.feature();
+                (Severity::Warn, format!("paused on request; `mahabharatha run {feature}` goes on from here"))
+            }
             End::Failed { why } => (Severity::Error, format!("the run failed: {}", headline(why))),
             End::Undone => {
                 (Severity::Warn, format!("undone: every merged level was reverted on {}", self.base_branch()))
@@ -390,7 +394,11 @@ impl Telling<'_> {
     fn completed(&self) -> String {
         let run = self.run;
         let skipped = run.tasks().iter().filter(|task| matches!(task.status, TaskStatus::Skipped { .. })).count();
-        let skipped = if skipped > 0 { format!(" ({skipped} skipped)") } else { String::new() };
+        let skipped = match skipped {
+            0 => String::new(),
+            all if all == run.tasks().len() => format!("; {}", merged_phrase(&RunView::of(run).levels)),
+            skipped => format!(" ({skipped} skipped)"),
+        };
         let took = human_duration(run.elapsed());
         let is_measured = run.cost().known_usd() > 0.0 || run.cost().tokens() > 0;
         let cost = cost_phrase(run.cost()).filter(|_| is_measured).map(|cost| format!(", {cost}"));

@@ -1,6 +1,6 @@
 //! Escapes untrusted text for Markdown, so that it stays text.
 
-use mahabharatha_sys::ui::{clean, one_line};
+use mahabharatha_sys::ui::{clean, command_line, one_line};
 
 /// Lines kept from the beginning of a long output.
 const HEAD_LINES: usize = 20;
@@ -22,7 +22,7 @@ pub fn inline(text: &str) -> String {
 
 /// Formats one line of code.
 pub fn code(text: &str) -> String {
-    let text = one_line(text);
+    let text = command_line(text);
     if text.is_empty() {
         return String::new();
     }
@@ -95,6 +95,7 @@ mod tests {
         assert_eq!(code("echo `date` | cat"), "``echo `date` | cat``");
         assert_eq!(code("`x`"), "`` `x` ``");
         assert_eq!(code(" \n"), "");
+        assert_eq!(code("echo  'a   b'\n&& x"), "`echo  'a   b' && x`");
     }
 
     /// Returns escaped text as a Markdown reader shows it.

@@ -5,6 +5,7 @@ use mahabharatha_core::excerpt::summary;
 use mahabharatha_core::ids::{TaskId, Time};
 use mahabharatha_core::run::{End, PauseCause, Run, TaskState, TaskStatus};
 use mahabharatha_core::view::Stamp;
+use mahabharatha_core::view::{RunView, merged_phrase};
 use serde::Serialize;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -71,7 +72,7 @@ impl Notices {
             ));
         }
         if let Some(end) = run.ended().filter(|_| !before.ended) {
-            notices.extend(of_end(end).map(|(event, message)| notice(event, None, message)));
+            notices.extend(of_end(run, end).map(|(event, message)| notice(event, None, message)));
         }
         notices
     }
@@ -96,15 +97,15 @@ fn of_task(state: &TaskState) -> Option<(NoticeKind, String)> {
     }
 }
 
-fn of_end(end: &End) -> Option<(NoticeKind, String)> {
+fn of_end(run: &Run, end: &End) -> Option<(NoticeKind, String)> {
     Some(match end {
-        End::Completed => (NoticeKind::Completed, "every level is merged".to_owned()),
+        End::Completed => (NoticeKind::Completed, merged_phrase(&RunView::of(run).levels)),
         End::LevelMerged { level } => (NoticeKind::Completed, format!("level {level} is merged")),
         End::Blocked => (NoticeKind::Blocked, "only blocked or waiting tasks remain".to_owned()),
         End::Paused { cause: PauseCause::Budget, why } => (NoticeKind::Budget, summary(why)),
         End::Paused { why, .. } => (NoticeKind::Blocked, summary(why)),
         End::RedBase { gates } => (NoticeKind::Failed, format!("gates fail on the base: {}", gates.join(", "))),
-        End::SetupFailed { why } => (NoticeKind::Failed, summary(why)),
+        End::SetupFailed { failure } => (NoticeKind::Failed, failure.summary()),
         End::GateFailed { level, gate } => (NoticeKind::Failed, format!("gate {gate} of level {level} failed")),
         End::Conflict { level, .. } => (NoticeKind::Failed, format!("level {level} conflicts with the base branch")),
         End::Failed { why } => (NoticeKind::Failed, summary(why)),

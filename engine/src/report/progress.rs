@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use mahabharatha_core::ids::Time;
 use mahabharatha_core::view::{RunView, TaskView};
-use mahabharatha_sys::ui::{Style, Ui, one_line};
+use mahabharatha_sys::ui::{Style, Ui, command_line, one_line};
 
 use super::log_lines::{Line, Severity};
 use super::running_gate::GateProgress;
@@ -201,7 +201,7 @@ impl<'ui> Live<'ui> {
         });
         bar.set_elapsed(*elapsed);
         bar.set_prefix(one_line(&running.gate));
-        bar.set_message(one_line(last_line.as_deref().unwrap_or(&running.command)));
+        bar.set_message(last_line.as_deref().map_or_else(|| command_line(&running.command), one_line));
     }
 
     fn finish(self) {

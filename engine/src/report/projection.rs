@@ -145,7 +145,7 @@ fn completion(view: &RunView) -> Completion<'_> {
     let of = |status: &str| view.tasks.iter().filter(|task| task.status == status).count();
     Completion {
         completed_at: view.ended_at,
-        commit: view.levels.last().and_then(|level| level.commit.as_ref()),
+        commit: view.levels.iter().rev().find_map(|level| level.commit.as_ref()),
         tasks_completed: of("completed"),
         tasks_skipped: of("skipped"),
         attempts: view.tasks.iter().map(|task| task.attempts.len()).sum(),

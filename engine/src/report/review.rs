@@ -2,7 +2,7 @@
 
 use mahabharatha_core::ids::{Level, TaskId};
 use mahabharatha_sys::git::FilePatch;
-use mahabharatha_sys::ui::{Paint, Style, clean, one_line};
+use mahabharatha_sys::ui::{Paint, Style, clean, command_line, one_line};
 use serde::Serialize;
 
 use super::diff::{patch_text, stat_text};
@@ -43,7 +43,7 @@ pub fn item_text(item: &Item, files: &[FilePatch], paint: Paint) -> String {
     let Verification { command, passed, seconds } = &item.verification;
     let took = seconds.map(|seconds| format!(" after {seconds:.1} s")).unwrap_or_default();
     text.push_str(&match passed {
-        Some(_) => format!("Verification passed{took}: {}\n", one_line(command)),
+        Some(_) => format!("Verification passed{took}: {}\n", command_line(command)),
         None => paint.apply(Style::Warn, "There is no verification command") + "\n",
     });
     if !item.acceptance_criteria.is_empty() {

@@ -5,12 +5,11 @@ use std::fmt;
 
 use jiff::tz::TimeZone;
 use mahabharatha_core::cost::Cost;
-use mahabharatha_core::ids::Time;
-use mahabharatha_core::view::{AttemptView, LevelView, RunView, Stamp, TaskView, WorkerView};
+use mahabharatha_core::ids::{TaskId, Time};
+use mahabharatha_core::view::{AttemptView, LevelView, RunView, Stamp, TaskView, WorkerView, merged_phrase};
 use mahabharatha_sys::container::Usage;
 use mahabharatha_sys::git::short_branch;
-use mahabharatha_sys::project::wip_ref;
-use mahabharatha_sys::ui::{Paint, Style, fit, one_line, width};
+use mahabharatha_sys::ui::{Paint, Style, command_line, fit, one_line, width};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -29,6 +28,9 @@ use crate::claude::tasks::Mismatch;
 /// Most mismatches that are named.
 const MAX_SHOWN_MISMATCHES: usize = 10;
 
+/// Commands that show what attempts saved, by task and attempt.
+pub type SavedWork = BTreeMap<(TaskId, u32), String>;
+
 /// Details that `-v` adds, by worker.
 #[derive(Debug, Clone, Default)]
 pub struct Details {
@@ -37,6 +39,7 @@ pub struct Details {
     pub containers: BTreeMap<u32, ContainerView>,
     /// Disk space of the feature's worktrees, if it was measured.
     pub worktree_bytes: Option<u64>,
+    pub work: SavedWork,
     /// Last records of each worker's log.
     pub logs: BTreeMap<u32, Vec<LogRecord>>,
 }
@@ -199,6 +202,9 @@ fn summary(view: &RunView, show: Show<'_>) -> String {
         human_duration(view.elapsed_by(show.now)),
         cost_phrase(view.cost).map(|cost| format!("; {cost}")).unwrap_or_default(),
     );
+    if view.is_all_skipped() {
+        text.push_str(&format!("{}\n", merged_phrase(&view.levels)));
+    }
     if let Some(gate) = show.gate {
         text.push_str(&format!("{}\n", fit(&gate.text(), show.columns.unwrap_or(usize::MAX))));
     }
@@ -327,7 +333,7 @@ fn logs(details: &Details, show: Show<'_>) -> Option<String> {
     let line = |record: &LogRecord| {
         let empty = LogRecord { message: String::new(), ..record.clone() };
         let room = show.columns.map(|columns| columns.saturating_sub(width(&render_record(&empty, &zone, Paint::OFF))));
-        let message = fit(&one_line(&record.message), room.unwrap_or(usize::MAX));
+        let message = fit(&command_line(&record.message), room.unwrap_or(usize::MAX));
         render_record(&LogRecord { message, ..empty }, &zone, show.paint) + "\n"
     };
     let lines: String = details.logs.values().flatten().map(line).collect();
@@ -362,8 +368,9 @@ fn about_attempt(view: &RunView, task: &TaskView, attempt: &AttemptView, show: S
     for warning in &attempt.warnings {
         text.push_str(&format!("  {}\n", one_line(warning)));
     }
-    if attempt.wip.is_some() {
-        text.push_str(&format!("  work kept: {}\n", wip_ref(&view.feature, task.id.as_str(), attempt.attempt)));
+    let work = show.details.and_then(|details| details.work.get(&(task.id.clone(), attempt.attempt)));
+    if let Some(command) = work {
+        text.push_str(&format!("  work kept: {command}\n"));
     }
     text
 }
@@ -435,7 +442,8 @@ mod tests {
             reason: "too\tlong".to_string(),
             keep_dependents: true,
         });
-        let details = Details { ports: [(0, vec![49_152, 49_153])].into(), ..Details::default() };
+        let work = [((id("TASK-001"), 1), "git show refs/mahabharatha/tables/wip/TASK-001/1".to_string())].into();
+        let details = Details { ports: [(0, vec![49_152, 49_153])].into(), work, ..Details::default() };
         insta::assert_snapshot!(shown(&mut story, Some(&details), None));
     }
 

@@ -107,7 +107,6 @@ impl Story {
             graph,
             base_branch: "refs/heads/main".to_string(),
             start: oid('0'),
-            mode: "subprocess".to_string(),
             git_config: Vec::new(),
             policy,
             planning: Cost::default(),

@@ -1,5 +1,6 @@
 //! Removes what the runs of a feature left behind. Must never remove unmerged or unsaved work without `force`.
 
+use std::fs;
 use std::time::Duration;
 
 use mahabharatha_core::run::End;
@@ -7,6 +8,7 @@ use mahabharatha_sys::error::{Error, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::store::locks::FeatureLock;
+use mahabharatha_sys::store::tree;
 
 use crate::claude::tasks::TaskList;
 use crate::host::cleanup::{self, Leftover, What};
@@ -30,7 +32,7 @@ pub struct Cleaned {
 }
 
 /// Cleans up after a feature. The lock proves that no process drives its run.
-pub fn clean(place: &Place, _lock: &FeatureLock, request: Request) -> Result<Cleaned> {
+pub fn clean(place: &Place, lock: &FeatureLock, request: Request) -> Result<Cleaned> {
     let run = super::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
     if !request.dry_run {
         jobs::end_survivors(&place.paths, run.as_ref(), None, Duration::ZERO)?;
@@ -44,6 +46,12 @@ pub fn clean(place: &Place, _lock: &FeatureLock, request: Request) -> Result<Cle
             .map_err(|error| Error::new(error.kind(), format!("{}: {}", place.feature, error.message())))?;
     }
     let mut cleaned = Cleaned { gone: going.iter().map(ToString::to_string).collect(), kept, warning: None };
+    if is_unbegun(place) {
+        if !request.dry_run {
+            forget_unbegun(place, lock)?;
+        }
+        cleaned.gone.push(format!("feature {}, of which nothing was planned", place.feature));
+    }
     if run.is_none_or(|run| run.ended() == Some(&End::Completed)) {
         // An unfinished run still needs its task list.
         match clean_list(place, request.dry_run) {
@@ -52,6 +60,24 @@ pub fn clean(place: &Place, _lock: &FeatureLock, request: Request) -> Result<Cle
         }
     }
     Ok(cleaned)
+}
+
+/// Tells whether nothing of value was made for the feature: no run, no specs, no answers of an interview.
+pub fn is_unbegun(place: &Place) -> bool {
+    let paths = &place.paths;
+    let is_ours = |entry: &fs::DirEntry| entry.path() == paths.holder_file();
+    let has_specs = fs::read_dir(paths.specs()).is_ok_and(|entries| entries.flatten().any(|entry| !is_ours(&entry)));
+    !has_specs && !paths.journal().exists() && !paths.interview_draft().exists()
+}
+
+/// Removes what makes a feature known of which there is nothing else: what planning it cost, and its empty directory of
+/// specs. The lock file stays, as every lock file does.
+pub fn forget_unbegun(place: &Place, _lock: &FeatureLock) -> Result<()> {
+    place.paths.forget_planning_cost()?;
+    tree::remove_file(&place.paths.holder_file())?;
+    // Only if it is empty.
+    let _ = fs::remove_dir(place.paths.specs());
+    Ok(())
 }
 
 /// Removes our tasks from the feature's list in Claude Code; returns a description of the list if it had any.

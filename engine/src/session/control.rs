@@ -143,9 +143,8 @@ pub fn approve(place: &Place, level: Option<Level>, shown: &str) -> Result<Strin
         let what = format!("{shown} does not wait for approval: level {level} of {} has changed since", place.feature);
         let (base, staging) = (candidate.base.short(), candidate.staging.short());
         return Err(Error::new(Kind::Invalid, what).hint(format!(
-            "`git diff {base}...{staging}` shows what waits now; `{} -f {}` approves it.",
-            approval_command(level, candidate),
-            place.feature
+            "`git diff {base}...{staging}` shows what waits now; `{}` approves it.",
+            approval_command(&run, level, candidate),
         )));
     }
     let answer = send(place, &Command::Approve { level, tree: candidate.tree.clone() })?;

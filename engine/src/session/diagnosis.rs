@@ -15,7 +15,7 @@ use mahabharatha_sys::store::disk::lack_of_space;
 use mahabharatha_sys::store::journal::{Examined, Health, examine};
 use mahabharatha_sys::store::locks::FeatureLock;
 
-use super::{control, rebuild};
+use super::{control, rebuild, saved_work};
 use crate::host::{cleanup, jobs};
 use crate::lease::Lease;
 use crate::report::debug::{
@@ -26,6 +26,7 @@ use crate::report::files;
 use crate::report::hypotheses::hypotheses;
 use crate::report::moments::moments;
 use crate::report::projection::projection;
+use crate::report::status::SavedWork;
 
 /// Examines a feature, or only one of its tasks.
 pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Findings> {
@@ -51,6 +52,7 @@ pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Findings> {
     {
         return Err(control::no_such_task(run, task));
     }
+    let work = view.as_ref().map(|view| saved_work(place, view)).transpose()?.unwrap_or_default();
     let mut findings = Findings {
         feature: place.feature.to_string(),
         status: view.as_ref().map(|view| view.status),
@@ -70,14 +72,16 @@ pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Findings> {
         timeline: moments(examined.records.iter().map(|record| (record.at, &record.event)), task),
         wip: kept_work(place, task)?,
         lost: run.map(|run| lost_work(place, run)).transpose()?.unwrap_or_default(),
-        tasks: view.as_ref().map(|view| troubled_tasks(view, run, task)).unwrap_or_default(),
+        tasks: view.as_ref().map(|view| troubled_tasks(view, run, task, &work)).unwrap_or_default(),
         blockers: view.as_ref().map(blockers_of).unwrap_or_default(),
         hypotheses: Vec::new(),
     };
     if let Some(task) = task {
-        let level = run.and_then(|run| run.graph().tasks().iter().find(|known| known.id.as_str() == task));
-        let level = level.map(|task| format!("level {}", task.level)).unwrap_or_default();
-        findings.blockers.retain(|blocker| blocker.what == task || blocker.what == level);
+        let known = run.and_then(|run| run.graph().tasks().iter().find(|known| known.id.as_str() == task));
+        findings.blockers.retain(|blocker| {
+            let is_its_own = blocker.task.as_ref().is_some_and(|of| of.as_str() == task);
+            is_its_own || known.is_some_and(|task| blocker.is_of_level(task.level))
+        });
         findings.lost.retain(|lost| lost.task == task);
     }
     findings.hypotheses = hypotheses(&findings, run);
@@ -215,7 +219,7 @@ fn lost_work(place: &Place, run: &Run) -> Result<Vec<LostWork>> {
     Ok(lost.map(|of| LostWork { task: of.task.to_string(), commit: of.commit.to_string() }).collect())
 }
 
-fn troubled_tasks(view: &RunView, run: Option<&Run>, only: Option<&str>) -> Vec<TroubledTask> {
+fn troubled_tasks(view: &RunView, run: Option<&Run>, only: Option<&str>, work: &SavedWork) -> Vec<TroubledTask> {
     let wanted = view.tasks.iter().filter(|task| match only {
         Some(only) => task.id.as_str() == only,
         None => TroubledTask::is_troubled(task),
@@ -229,6 +233,11 @@ fn troubled_tasks(view: &RunView, run: Option<&Run>, only: Option<&str>) -> Vec<
             question: task.question.clone(),
             verification: verification(&task.id).unwrap_or_default(),
             attempts: task.attempts.clone(),
+            work: task
+                .attempts
+                .iter()
+                .filter_map(|attempt| Some((attempt.attempt, work.get(&(task.id.clone(), attempt.attempt))?.clone())))
+                .collect(),
         })
         .collect()
 }

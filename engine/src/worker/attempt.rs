@@ -3,6 +3,7 @@
 
 mod ending;
 
+use std::error::Error as _;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::effect::{Performer, Purpose};
-use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport, Reason};
+use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport, Reason, SetupFailure};
 use mahabharatha_core::secrets::Suppression;
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result};
@@ -356,7 +357,11 @@ fn message(spec: &JobSpec) -> String {
 /// Ends an attempt that could not be carried out.
 pub fn setup_failure(error: &Error) -> JobEnd {
     match error.kind() {
-        Kind::Preflight => return JobEnd::SetupFailed { why: error.message().to_owned() },
+        Kind::Preflight => {
+            let known = error.source().and_then(|source| source.downcast_ref::<SetupFailure>()).cloned();
+            let failure = known.unwrap_or_else(|| SetupFailure::Other { why: error.message().to_owned() });
+            return JobEnd::SetupFailed { failure };
+        }
         Kind::Stopped => return JobEnd::Cancelled,
         _ => {}
     }

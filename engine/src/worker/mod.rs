@@ -178,7 +178,7 @@ fn log_end(log: &Log, report: &JobReport) {
         JobEnd::Blocked { reason } => (Severity::Warn, format!("blocked: {reason}")),
         JobEnd::Escalated { reason } => (Severity::Warn, format!("escalated: {reason}")),
         JobEnd::Unserved { why, .. } => (Severity::Warn, format!("not served: {why}")),
-        JobEnd::SetupFailed { why } => (Severity::Error, why.clone()),
+        JobEnd::SetupFailed { failure } => (Severity::Error, failure.to_string()),
         JobEnd::Cancelled | JobEnd::Died { .. } => (Severity::Warn, "cancelled".to_owned()),
     };
     log.write(level, "ended", &text);

@@ -22,8 +22,8 @@ pub fn report(redactor: &Redactor, mut report: JobReport) -> JobReport {
         JobEnd::Checkpoint { note: text }
         | JobEnd::Blocked { reason: text }
         | JobEnd::Escalated { reason: text }
-        | JobEnd::SetupFailed { why: text }
         | JobEnd::Unserved { why: text, .. } => redact(text),
+        JobEnd::SetupFailed { failure } => failure.texts_mut().into_iter().for_each(redact),
         JobEnd::Done { .. } | JobEnd::Died { .. } | JobEnd::Cancelled => {}
     }
     let texts = report.warnings.iter_mut().chain(&mut report.hint).chain(&mut report.decisions);

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mahabharatha_core::excerpt::failure_report;
 use mahabharatha_core::run::effect::Purpose;
+use mahabharatha_core::run::event::SetupFailure;
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::Git;
@@ -116,9 +116,10 @@ impl Place<'_> {
         };
         let worker = self.spec.job.worker;
         let output = bounded_text(&ended.stdout, OUTPUT_BYTES);
-        let report =
-            failure_report(&format!("{SETUP} {how} in the worktree of worker {worker}"), Some(&setup.command), &output);
-        Error::new(Kind::Preflight, report).hint(format!("Try it: {}", provision::try_it(&setup.command)))
+        let (what, command) = (format!("{SETUP} {how} in the worktree of worker {worker}"), setup.command.clone());
+        let failure = SetupFailure::Command { what, command, output };
+        let hint = format!("Try it: {}", provision::try_it(&setup.command));
+        Error::new(Kind::Preflight, failure.to_string()).hint(hint).source(failure)
     }
 }
 

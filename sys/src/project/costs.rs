@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::path::PathBuf;
 
 use jiff::Timestamp;
 use mahabharatha_core::cost::Cost;
@@ -11,6 +12,7 @@ use super::{FeaturePaths, Project};
 use crate::error::{Result, io};
 use crate::store::atomic::{make_dir, sync_dir};
 use crate::store::costs;
+use crate::store::tree::remove_file;
 
 /// Name prefix of files in a feature's directory that hold setup costs which it has taken over.
 const TAKEN_OVER: &str = "setup-";
@@ -18,10 +20,21 @@ const TAKEN_OVER: &str = "setup-";
 impl FeaturePaths {
     /// Returns the planning cost of the feature, including the setup costs that it has taken over.
     pub fn planning_cost(&self) -> Result<Cost> {
+        self.cost_files().iter().map(|path| costs::total(path)).sum()
+    }
+
+    /// Removes the records of what planning the feature cost.
+    pub fn forget_planning_cost(&self) -> Result<()> {
+        for file in self.cost_files() {
+            remove_file(&file)?;
+        }
+        Ok(())
+    }
+
+    fn cost_files(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.dir()).into_iter().flatten().flatten();
         let is_taken_over = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(TAKEN_OVER);
-        let files = entries.filter(is_taken_over).map(|entry| entry.path()).chain([self.planning_costs()]);
-        files.map(|path| costs::total(&path)).sum()
+        entries.filter(is_taken_over).map(|entry| entry.path()).chain([self.planning_costs()]).collect()
     }
 
     /// Moves the project's setup costs to this feature.

@@ -58,6 +58,12 @@ pub fn one_line(text: &str) -> String {
     clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Cleans a command and replaces line breaks and tabs with one space each, so that it fits on a line and its other spaces
+/// stay: in quotes they are part of what it does.
+pub fn command_line(command: &str) -> String {
+    clean(command.trim()).replace(['\n', '\t'], " ")
+}
+
 /// Cuts text to a number of columns, ending in `…` if something was cut.
 pub fn fit(text: &str, columns: usize) -> String {
     if width(text) <= columns {
@@ -158,6 +164,12 @@ mod tests {
     #[test]
     fn one_line_is_one_line() {
         assert_eq!(one_line("  a\n\tb \r c\u{2028}d "), "a b c d");
+    }
+
+    #[test]
+    fn the_spaces_of_a_command_stay() {
+        let command = "test   -e a\t&&\r\necho  'a   b'\x1b[31m\n";
+        assert_eq!(command_line(command), "test   -e a && echo  'a   b'");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The last lines: the keys that work here, what happened last, or a question.
 
-use mahabharatha_sys::ui::{one_line, width};
+use mahabharatha_sys::ui::{command_line, one_line, width};
 use ratatui::style::Style;
 use ratatui::text::Line;
 
@@ -70,7 +70,7 @@ fn question(frame: &Frame<'_>, prompt: &Prompt) -> Vec<Line<'static>> {
     };
     let command = action.command(&frame.data.view.feature);
     let keys = if prompt.text.is_some() { "Enter runs it  Esc cancels" } else { "y runs it  Esc cancels" };
-    let (command, keys) = (one_line(&command), Row::new().add(look.dim(), &format!("{keys} ")));
+    let (command, keys) = (command_line(&command), Row::new().add(look.dim(), &format!("{keys} ")));
     let strong = |text: &str| Row::new().plain(" ").add(look.strong(), text);
     if width(&command) + keys.width() + 3 <= frame.width {
         lines.push(strong(&command).against(keys, frame.width));

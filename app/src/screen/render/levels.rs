@@ -43,7 +43,9 @@ fn singles(levels: &[LevelView]) -> Vec<&[LevelView]> {
 /// Puts merged levels together, and levels that have not begun.
 fn folded(levels: &[LevelView]) -> Vec<&[LevelView]> {
     levels
-        .chunk_by(|one, next| one.status == next.status && matches!(one.status, "merged" | "pending" | "undone"))
+        .chunk_by(|one, next| {
+            one.status == next.status && matches!(one.status, "merged" | "skipped" | "pending" | "undone")
+        })
         .collect()
 }
 
@@ -51,7 +53,7 @@ fn row(frame: &Frame<'_>, size: Size, groups: &[&[LevelView]]) -> Row {
     let mut row = Row::new().plain(" ");
     for (index, group) in groups.iter().enumerate() {
         if index > 0 {
-            let merged = groups[index - 1].last().is_some_and(|level| level.status == "merged");
+            let merged = groups[index - 1].last().is_some_and(|level| matches!(level.status, "merged" | "skipped"));
             let (sign, style) = match merged {
                 true => ("◆", frame.look.sign(Sign::Done)),
                 false => ("◇", frame.look.dim()),
@@ -108,7 +110,7 @@ fn sign_of(level: &LevelView) -> Sign {
         "merged" => Sign::Done,
         "failed" => Sign::Failed,
         "merging" | "gating" => Sign::Verifying,
-        "undone" => Sign::Skipped,
+        "undone" | "skipped" => Sign::Skipped,
         "running" => Sign::Running,
         _ => Sign::Pending,
     }

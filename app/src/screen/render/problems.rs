@@ -1,6 +1,6 @@
 //! What needs the user; says so if nothing does.
 
-use mahabharatha_core::view::Blocker;
+use mahabharatha_core::view::{Blocker, merged_phrase};
 use mahabharatha_engine::report::human_duration;
 use mahabharatha_engine::report::text::outcome;
 use mahabharatha_sys::git::short_branch;
@@ -218,8 +218,12 @@ fn compact(frame: &Frame<'_>) -> Vec<Line<'static>> {
     }
     lines.extend(not_run(frame));
     if frame.data.view.status == "completed" {
-        let row =
-            Row::new().plain(" ").add(frame.look.sign(Sign::Done), "✓").plain(" Nothing needs you; all is merged");
+        let merged = match frame.data.view.is_all_skipped() {
+            true => merged_phrase(&frame.data.view.levels),
+            false => "all is merged".to_string(),
+        };
+        let text = format!(" Nothing needs you; {merged}");
+        let row = Row::new().plain(" ").add(frame.look.sign(Sign::Done), "✓").plain(&text);
         lines.push(row.fit(frame.width));
     }
     lines
@@ -236,6 +240,7 @@ fn not_run(frame: &Frame<'_>) -> Option<Line<'static>> {
     let feature = &frame.data.view.feature;
     let (text, command) = match frame.data.view.status {
         "designed" => (" Designed, not run yet.  R runs it: ", format!("mahabharatha run {feature}")),
+        "empty" => (" Nothing is planned yet: ", format!("mahabharatha plan {feature}")),
         "planned" => (" Planned, not designed yet: ", format!("mahabharatha design {feature}")),
         _ if frame.data.can_run() && frame.data.view.blockers.is_empty() => {
             (" No process works on it.  R continues it: ", format!("mahabharatha run {feature}"))

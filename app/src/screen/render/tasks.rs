@@ -3,7 +3,7 @@
 use mahabharatha_core::view::TaskView;
 use mahabharatha_engine::report::running_gate::BASE;
 use mahabharatha_engine::report::text::headline;
-use mahabharatha_sys::ui::{one_line, width};
+use mahabharatha_sys::ui::{command_line, one_line, width};
 use ratatui::style::Style;
 use ratatui::text::Line;
 
@@ -168,7 +168,7 @@ fn now(frame: &Frame<'_>, task: &TaskView, sign: Sign) -> String {
             let what = data.doing(task).map(|doing| one_line(&doing.what)).filter(|what| !what.is_empty());
             format!("fixes what a gate found{}", what.map(|what| format!(": {what}")).unwrap_or_default())
         }
-        Sign::Verifying => format!("verification: {}", one_line(&task.spec.verification.command)),
+        Sign::Verifying => format!("verification: {}", command_line(&task.spec.verification.command)),
         Sign::Running => match (data.doing(task), &task.session) {
             (_, Some(session)) => format!("session {}", one_line(session)),
             (Some(doing), _) if !doing.what.is_empty() => one_line(&doing.what),
@@ -208,7 +208,7 @@ fn gate(frame: &Frame<'_>, columns: Columns, row: Row) -> Row {
     let name = format!("gate {}", one_line(&running.gate));
     let is_level = running.at.parse::<u32>().is_ok();
     let row = row.add(look.sign(Sign::Verifying), "◐").plain(" ").cell(Style::new(), &name, columns.id).plain(" ");
-    let row = row.cell(Style::new(), &one_line(&running.command), columns.title);
+    let row = row.cell(Style::new(), &command_line(&running.command), columns.title);
     let row = row.right_cell(Style::new(), if is_level { &running.at } else { "" }, columns.level);
     let row = row.right_cell(Style::new(), "", columns.attempt + usize::from(columns.attempt > 0));
     let row = row.plain(" ").cell(Style::new(), "", columns.worker).right_cell(
@@ -217,7 +217,7 @@ fn gate(frame: &Frame<'_>, columns: Columns, row: Row) -> Row {
         columns.time,
     );
     let at = if is_level { String::new() } else { format!("on the {}: ", running.at) };
-    let last = gate.last_line.as_deref().map(one_line).unwrap_or_else(|| one_line(&running.command));
+    let last = gate.last_line.as_deref().map(one_line).unwrap_or_else(|| command_line(&running.command));
     row.right_cell(Style::new(), "", columns.usd).plain(&format!("  {at}{last}"))
 }
 

@@ -64,6 +64,7 @@ export function needs({ run, notes, actions }, only) {
 function calm(run) {
   if (run.status === "completed") return "Completed. Nothing needs you.";
   if (run.status === "designed") return ["Designed, not run yet. ", command(`mahabharatha run ${run.feature}`)];
+  if (run.status === "empty") return ["Nothing is planned yet. ", command(`mahabharatha plan ${run.feature}`)];
   if (run.status === "planned") return ["Planned, not designed yet. ", command(`mahabharatha design ${run.feature}`)];
   if (run.started_at && !isDriven(run) && run.status !== "undone") return ["No process works on it. ", command(`mahabharatha run ${run.feature}`)];
   return "Nothing needs you.";

@@ -67,7 +67,7 @@ export function report(run, text) {
         gates.length ? check(passed === gates.length, `${passed} of ${plural(gates.length, "gate run")} passed`) : "",
         check(merged.length === run.levels.length, [`${merged.length} of ${plural(run.levels.length, "level")} merged`, run.landing_branch ? [" onto ", h("code", run.landing_branch.replace("refs/heads/", ""))] : ""]),
         check(!run.tasks.some((task) => task.status === "blocked"), "no blocked task"))),
-      h("section.sec", h("h2", "Merged"), h("ul", merged.length ? merged.map((level) => h("li", `Level ${level.level} as `, h("code", String(level.commit).slice(0, 10)), h("span.mu", ` after ${dur(at(level.merged_at) - at(run.started_at))}`))) : h("li.mu", "Nothing yet")))),
+      h("section.sec", h("h2", "Merged"), h("ul", merged.length ? merged.map((level) => h("li", `Level ${level.level} `, level.commit ? ["as ", h("code", String(level.commit).slice(0, 10))] : "without a change", h("span.mu", ` after ${dur(at(level.merged_at) - at(run.started_at))}`))) : h("li.mu", run.status === "completed" ? "Nothing: every task was skipped" : "Nothing yet")))),
     failed.length ? h("section.sec", h("h2", "Failed attempts ", h("span", `${failed.length} of ${tries.length}`)), h("ul", failed.slice(0, 20).map(([task, attempt]) => attemptRow(run, task, attempt, true)))) : "",
     run.decisions?.length ? h("section.sec", h("h2", "Decisions"), h("ul", run.decisions.map((one) => h("li", h("a.m", { href: taskLink(run, one.task) }, h("b", one.task)), " ", one.text)))) : "",
     h("p.sec.mu", run.status === "completed" ? "Its report is not written yet." : "The completion report is written when the feature is completed."));

@@ -54,7 +54,7 @@ export function timeline(run) {
     }
     shownWaits.forEach((problem, index) => bar({ y: TOP + 30 + index * 20, h: 16, from: at(problem.since), to: Date.now(), state: kindOf(problem)[0], label: `${problem.task} waits`, name: `${problem.task} waits for you, ${dur(age(problem.since))}`, href: taskLink(run, problem.task), extra: "wait" }));
     for (const level of run.levels) {
-      const x = level.merged_at ? X(at(level.merged_at)) : 0;
+      const x = level.commit ? X(at(level.merged_at)) : 0;
       if (x > left && x <= width + 1) parts.push(s("g.s-ok.mg", s("title", `Level ${level.level} merged as ${String(level.commit).slice(0, 10)}`), s("line", { x1: x, x2: x, y1: TOP, y2: height }), s("path.gd.on", { d: `M${x} ${TOP + 4}l7 7-7 7-7-7z` })));
     }
     for (const task of run.tasks) for (const attempt of task.attempts) {

@@ -74,7 +74,7 @@ export function look(run, task) {
   }
 }
 
-export const LEVELS = { merged: "ok", gating: "run", merging: "run", running: "run", failed: "bad", undone: "warn", pending: "off" };
+export const LEVELS = { merged: "ok", gating: "run", merging: "run", running: "run", failed: "bad", undone: "warn", skipped: "off", pending: "off" };
 export const GATES = { passed: ["ok", "ok"], failed: ["bad", "bad"], running: ["run", "ver"], cancelled: ["off", "skip"], unknown: ["warn", "warn"] };
 
 /** Returns the state of an attempt: class, sign and words. */

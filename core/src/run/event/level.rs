@@ -37,10 +37,14 @@ pub struct GatePass {
 
 /// Name under which `worktrees.setup` is run and reported in staging, like a gate.
 pub const SETUP: &str = "worktrees.setup";
+/// The same for `merge.prepare`.
+pub const PREPARE: &str = "merge.prepare";
+/// What the name of a task's verification begins with.
+pub const VERIFICATION: &str = "verify ";
 
 /// Returns the name under which a task's verification is reported, like that of a gate.
 pub fn verification_name(task: &TaskId) -> String {
-    format!("verify {task}")
+    format!("{VERIFICATION}{task}")
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -35,16 +35,13 @@ pub struct Policy {
     /// Settings that decide what is executed and believed; a change needs the user's consent (`Run::unaccepted`).
     pub accepted: Accepted,
     /// Who grants files that an agent asks for.
-    #[serde(default)]
     pub amend: Amend,
     /// The sandbox in which agents, verifications and gates run.
-    #[serde(default)]
     pub isolation: Isolation,
     /// Whether a user must approve each level before it lands.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub approval: bool,
     /// When a task may start.
-    #[serde(default)]
     pub schedule: Schedule,
     /// Which agent makes an attempt.
     #[serde(default, skip_serializing_if = "Roster::is_empty")]

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::setup::SetupFailure;
 use crate::cost::Cost;
 use crate::ids::{Oid, Time};
 use crate::secrets::Suppression;
@@ -117,9 +118,9 @@ pub enum JobEnd {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Time>,
     },
-    /// The worktree could not be set up (`worktrees.setup`), so no agent was started. Uses up no retry and ends the run.
+    /// The worktree could not be set up, so no agent was started. Uses up no retry and ends the run.
     SetupFailed {
-        why: String,
+        failure: SetupFailure,
     },
     /// The worker ended without a result.
     Died {

@@ -56,8 +56,10 @@ pub enum LevelStatus {
         candidate: Candidate,
     },
     Merged {
+        /// The level's own commit, or the one below if there was nothing to merge.
         commit: Oid,
         at: Time,
+        landed: bool,
     },
     Failed {
         failure: LevelFailure,

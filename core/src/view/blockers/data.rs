@@ -57,6 +57,11 @@ impl Blocker {
         }
     }
 
+    /// Whether it is about the run as a whole.
+    pub fn is_of_run(&self) -> bool {
+        self.task.is_none() && self.level.is_none()
+    }
+
     pub fn commands(self, commands: impl IntoIterator<Item = String>) -> Blocker {
         Blocker { commands: commands.into_iter().collect(), ..self }
     }

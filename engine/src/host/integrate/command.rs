@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use mahabharatha_core::config::{Gate, Isolation};
 use mahabharatha_core::ids::{Oid, TaskId};
+pub(super) use mahabharatha_core::run::event::PREPARE;
 use mahabharatha_core::run::event::{GateFailure, GatePass, verification_name};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Result};
@@ -27,7 +28,6 @@ pub(super) const OUTPUT_BYTES: (usize, usize) = (4 << 10, 12 << 10);
 const GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// Time limit of `merge.prepare`, which the configuration cannot set.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(1800);
-pub(super) const PREPARE: &str = "merge.prepare";
 
 /// A command to run on a tree: a gate, a verification or `merge.prepare`.
 #[derive(Debug, Clone)]

@@ -93,11 +93,12 @@ pub(super) fn conclude(context: &Context, job: &Job, events: &Sender<Event>, mut
         let places = [context.paths.job(&job.task, job.attempt), context.paths.worktrees()];
         lack = places.iter().find_map(|dir| lack_of_space(dir));
     }
-    if lack.is_some()
-        && let JobEnd::Failed { feedback, .. } | JobEnd::SetupFailed { why: feedback } =
-            std::mem::replace(&mut report.end, JobEnd::Cancelled)
-    {
-        report.warnings.push(feedback);
+    if lack.is_some() {
+        match std::mem::replace(&mut report.end, JobEnd::Cancelled) {
+            JobEnd::Failed { feedback, .. } => report.warnings.push(feedback),
+            JobEnd::SetupFailed { failure } => report.warnings.push(failure.to_string()),
+            _ => {}
+        }
     }
     if job.performer.is_agent()
         && let Ok(JobSpec { agent, task, .. }) = JobSpec::read(&context.paths.job(&job.task, job.attempt))

@@ -1,7 +1,8 @@
 //! Causes that keep a level from landing, or stopped the run as a whole.
 
 use mahabharatha_core::excerpt::key_lines;
-use mahabharatha_core::run::event::{GateFailure, Obstacle};
+use mahabharatha_core::ids::TaskId;
+use mahabharatha_core::run::event::{GateFailure, Obstacle, SetupFailure};
 use mahabharatha_core::run::{End, LevelFailure, LevelStatus, PauseCause, Run};
 use mahabharatha_core::view::approval_command;
 use mahabharatha_sys::proc::shell_word;
@@ -10,14 +11,14 @@ use mahabharatha_sys::ui::{clean, one_line};
 use super::super::debug::{BlockerState, Findings};
 use super::super::text::{gate_logs, headline};
 use super::{Hypothesis, run_again, words};
-use crate::provision::{self, SETUP};
+use crate::provision;
 
 const MAX_EVIDENCE: usize = 6;
 
 /// Covers the blockers that are not blocked tasks: a level, a task that waits for the user, the run as a whole.
 pub(super) fn about_levels(findings: &Findings, run: &Run) -> Vec<Hypothesis> {
-    let is_blocked = |id: &str| findings.tasks.iter().any(|task| task.id == id && task.status == "blocked");
-    let others = findings.blockers.iter().filter(|blocker| !is_blocked(&blocker.what));
+    let is_blocked = |id: &TaskId| findings.tasks.iter().any(|task| task.id == id.as_str() && task.status == "blocked");
+    let others = findings.blockers.iter().filter(|blocker| !blocker.task.as_ref().is_some_and(is_blocked));
     others.map(|blocker| about_blocker(findings, run, blocker)).collect()
 }
 
@@ -29,43 +30,46 @@ fn about_blocker(findings: &Findings, run: &Run, blocker: &BlockerState) -> Hypo
     };
     let plain = |code| known(code, vec![headline(&blocker.cause)], run_again(feature));
     let failed = run.levels().iter().find_map(|level| match &level.status {
-        LevelStatus::Failed { failure } if format!("level {}", level.level) == blocker.what => Some(failure),
+        LevelStatus::Failed { failure } if blocker.is_of_level(level.level) => Some(failure),
         _ => None,
     });
-    let awaiting = run.awaiting_approval().filter(|(level, _)| blocker.what == format!("level {level}"));
-    let approval = awaiting.map(|(level, candidate)| format!("{} -f {feature}", approval_command(level, candidate)));
+    let awaiting = run.awaiting_approval().filter(|(level, _)| blocker.is_of_level(*level));
+    let approval = awaiting.map(|(level, candidate)| approval_command(run, level, candidate));
     match (failed, run.ended()) {
         (Some(LevelFailure::Gate { failure, .. }), _) => about_gate(run, failure, "gate_failed", &known),
         (Some(LevelFailure::Obstacle(obstacle)), _) => about_obstacle(feature, obstacle, &known),
-        (None, Some(End::RedBase { .. })) if blocker.what == "run" => match run.red_gates() {
+        (None, Some(End::RedBase { .. })) if blocker.is_of_run() => match run.red_gates() {
             [failure, ..] => about_gate(run, failure, "red_base", &known),
             [] => plain("red_base"),
         },
-        (None, Some(End::SetupFailed { why })) if blocker.what == "run" && why.starts_with(SETUP) => {
-            let evidence = key_lines(why, MAX_EVIDENCE).0.iter().map(|line| clean(line)).collect();
-            let command = provision::way_to_try(why).unwrap_or_else(|| run_again(feature));
-            known("setup_failed", evidence, command)
+        (None, Some(End::SetupFailed { failure: SetupFailure::Command { command, output, .. } }))
+            if blocker.is_of_run() =>
+        {
+            let evidence = key_lines(output, MAX_EVIDENCE).0.iter().map(|line| clean(line)).collect();
+            known("setup_failed", evidence, provision::try_it(command))
         }
-        (None, Some(End::Paused { cause, why })) if blocker.what == "run" => match cause {
+        (None, Some(End::Paused { cause, why })) if blocker.is_of_run() => match cause {
             PauseCause::OutOfSpace => plain("disk_full"),
             PauseCause::Budget => {
                 known("budget", vec![headline(why)], format!("mahabharatha run {feature} --max-cost USD"))
             }
-            PauseCause::Other => plain("paused"),
+            PauseCause::Approval | PauseCause::Other => plain("paused"),
         },
-        (None, None) if run.is_paused() && findings.lock.held && blocker.what == "run" => {
+        (None, None) if run.is_paused() && findings.lock.held && blocker.is_of_run() => {
             known("paused", vec![headline(&blocker.cause)], format!("mahabharatha resume {feature}"))
         }
-        (None, None) if blocker.what == "run" => plain("driver_gone"),
+        (None, None) if blocker.is_of_run() => plain("driver_gone"),
         _ if approval.is_some() => {
             known("awaits_approval", vec![headline(&blocker.cause)], approval.unwrap_or_default())
         }
-        _ if run.graph().tasks().iter().any(|task| task.id.as_str() == blocker.what) => {
-            let command = format!("mahabharatha task claim {} -f {feature}", blocker.what);
-            let waits = known("waits_for_person", vec![headline(&blocker.cause)], command);
-            Hypothesis { task: Some(blocker.what.clone()), ..waits }
-        }
-        _ => plain("failed"),
+        _ => match &blocker.task {
+            Some(task) => {
+                let command = format!("mahabharatha task claim {task} -f {feature}");
+                let waits = known("waits_for_person", vec![headline(&blocker.cause)], command);
+                Hypothesis { task: Some(task.to_string()), ..waits }
+            }
+            None => plain("failed"),
+        },
     }
 }
 

@@ -273,8 +273,9 @@ impl Failed<'_> {
             return Hypothesis::new("question", cause, command).shown_by(lines(question)).next(next);
         }
         let next = format!(
-            "Fix the cause or change the task, then `{}`; or go on without it: `mahabharatha skip {id} --reason TEXT`.",
-            self.again()
+            "Fix the cause or change the task, then `{}`; or go on without it: `mahabharatha skip -f {} {id} --reason TEXT`.",
+            self.again(),
+            self.feature
         );
         Hypothesis::new("blocked", format!("{id} is blocked: {}", headline(reason)), self.again())
             .shown_by(lines(reason))

@@ -48,6 +48,8 @@ impl Telling<'_> {
                 let kept = if report.wip.is_some() { ", its work is kept" } else { "" };
                 self.say(Severity::Warn, format!("{task} was cancelled (attempt {attempt}){kept}"));
             }
+            // The line that says why it is blocked says all.
+            JobEnd::Blocked { .. } if !fix && self.is_blocked(task) => {}
             end => {
                 let text = format!("{task} {}{}", self.ending(end, report), self.counted(task, attempt, fix));
                 let why = self.why(task, end, fix).map(|why| format!(": {why}")).unwrap_or_default();
@@ -77,9 +79,13 @@ impl Telling<'_> {
         }
     }
 
+    fn is_blocked(&self, task: &TaskId) -> bool {
+        self.run.task(task).is_some_and(|state| matches!(state.status, TaskStatus::Blocked { .. }))
+    }
+
     /// Returns why the attempt failed, unless another line says it.
     fn why(&self, task: &TaskId, end: &JobEnd, fix: bool) -> Option<String> {
-        let is_blocked = matches!(self.run.task(task)?.status, TaskStatus::Blocked { .. }) && !fix;
+        let is_blocked = self.is_blocked(task) && !fix;
         match end {
             JobEnd::Failed { cause: FailCause::Strays, .. } => None,
             JobEnd::Failed { feedback: why, .. }
@@ -101,7 +107,9 @@ impl Telling<'_> {
             JobEnd::Died { started: false } => "did not start: its worker sent no heartbeat".to_string(),
             JobEnd::Blocked { .. } => outcome("blocked", None).to_string(),
             JobEnd::Unserved { why, .. } => format!("{}: {}", outcome("unserved", None), headline(why)),
-            JobEnd::SetupFailed { why } => format!("{}: {}", outcome("setup_failed", None), headline(why)),
+            JobEnd::SetupFailed { failure } => {
+                format!("{}: {}", outcome("setup_failed", None), headline(&failure.to_string()))
+            }
             JobEnd::Escalated { .. } => outcome("escalated", None).to_string(),
             _ => outcome("died", None).to_string(),
         }

@@ -51,7 +51,7 @@ impl Telling<'_> {
             self.say(Severity::Info, text);
         }
         if let Some((level, candidate)) = self.run.awaiting_approval() {
-            let command = approval_command(level, candidate);
+            let command = approval_command(self.run, level, candidate);
             self.say(Severity::Warn, format!("level {level} waits for your approval: `{command}`"));
         }
     }

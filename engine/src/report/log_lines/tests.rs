@@ -210,7 +210,7 @@ fn hostile_text_stays_on_its_line() {
     let reason = "\x1b[2J\r\nall done\n\u{202e}".to_string();
     story.ends("TASK-001", JobEnd::Blocked { reason });
     let texts: Vec<&str> = story.lines.iter().map(|line| line.text.as_str()).collect();
-    let hint = "TASK-001: answer it: `mahabharatha retry TASK-001 --note \"…\"`";
+    let hint = "TASK-001: answer it: `mahabharatha retry -f tables TASK-001 --note \"…\"`";
     assert_eq!(texts[texts.len() - 2..], ["TASK-001 is blocked: all done \u{fffd}", hint]);
 }
 
