@@ -53,14 +53,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
     };
     let failed = |code, message: String, hint: String| Err(Error::new(code, message).hint(hint));
     match end {
-        End::Completed => {
-            let run = control::read_run(place)?;
-            let view = RunView::of(&run);
-            let merged = merged_phrase(&view.levels);
-            ui.note(&format!("{feature} is completed: {merged}. {}", place.paths.completion().display()));
-            ui.note(&next_step(place, &run, view.is_all_skipped()));
-            Ok(ExitCode::Done)
-        }
+        End::Completed => completed(place, ui),
         End::LevelMerged { level } => {
             ui.note(&format!("level {level} of {feature} is merged; go on with the levels above it: {go_on}"));
             Ok(ExitCode::Done)
@@ -110,6 +103,15 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
             failed(Kind::Failed, format!("{feature} failed: {why}"), format!("Fix that, then go on with: {go_on}"))
         }
     }
+}
+
+fn completed(place: &Place, ui: &Ui) -> Result<ExitCode> {
+    let run = control::read_run(place)?;
+    let view = RunView::of(&run);
+    let merged = merged_phrase(&view.levels);
+    ui.note(&format!("{} is completed: {merged}. {}", place.feature, place.paths.completion().display()));
+    ui.note(&next_step(place, &run, view.is_all_skipped()));
+    Ok(ExitCode::Done)
 }
 
 /// Returns the next steps for a completed feature: review, merge if it is on staging, clean up.
