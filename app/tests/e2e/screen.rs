@@ -272,7 +272,7 @@ fn signals_and_panics_give_the_terminal_back() {
         screen.wait_for(&repo, "ended with 0");
         assert_restored(&repo, &screen);
     }
-    let panics = "MAHABHARATHA_CRASH_AT='screen drawn#2' MAHABHARATHA_CRASH_WITH=panic";
+    let panics = "RUST_BACKTRACE=0 MAHABHARATHA_CRASH_AT='screen drawn#2' MAHABHARATHA_CRASH_WITH=panic";
     let screen = open(&repo, panics, "attach", LARGE);
     screen.wait_for(&repo, "ended with 101");
     assert!(screen.screen().contains("a test asked for this panic"), "{}", screen.screen());
