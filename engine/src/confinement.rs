@@ -73,18 +73,22 @@ impl Confinement {
 
     /// Returns the user's git settings with filters that run in a sandbox, because they read what agents wrote.
     pub fn confine_filters(&self, pinned: Pinned) -> Result<Pinned> {
+        if self.isolation == Isolation::Off || !pinned.has_filters() {
+            return Ok(pinned);
+        }
         let isolation = match self.isolation {
             // Git runs outside of the containers.
-            Isolation::Container if pinned.has_filters() => sandbox::choose(SandboxMode::Auto)?,
+            Isolation::Container => sandbox::choose(SandboxMode::Auto)?,
             isolation => isolation,
         };
-        if isolation == Isolation::Off && self.isolation != Isolation::Off {
+        if isolation == Isolation::Off {
             let message =
                 "git's filters would run on agents' files without a sandbox, which containers are not for git";
             return Err(Error::new(Kind::Preflight, message)
                 .hint("Install bubblewrap, or remove the filter from your git configuration."));
         }
-        pinned.with_confined_filters(isolation, &self.read).map_err(Error::caused("cannot confine git's filters"))
+        let launcher = sandbox::filter_launcher(isolation, &self.read);
+        Ok(pinned.with_filters_through(&launcher.map_err(Error::caused("cannot confine git's filters"))?))
     }
 
     /// Creates a new sandbox for a worktree. Where paths cannot be mapped, the worktree's `.git` file leads to the

@@ -1,14 +1,8 @@
 //! Filters of the user's git, such as those that clean notebooks. They run on files that agents wrote, and may find code
 //! beside them (`python3 -m …`, `./tools/clean.sh`), so they run in a sandbox.
 
-use std::io;
-use std::path::PathBuf;
-
-use mahabharatha_core::config::Isolation;
-
 use super::Pinned;
-use crate::proc::{own_program, shell_word};
-use crate::sandbox::FILTER_COMMAND;
+use crate::proc::shell_word;
 
 /// The keys of a filter that hold a command.
 const COMMANDS: [&str; 3] = ["clean", "smudge", "process"];
@@ -19,20 +13,15 @@ impl Pinned {
         self.0.iter().any(|(key, value)| is_filter(key, value))
     }
 
-    /// Returns the same settings with filters that run in a sandbox, in which they may read these paths too.
-    pub fn with_confined_filters(self, isolation: Isolation, read: &[PathBuf]) -> io::Result<Pinned> {
-        if isolation == Isolation::Off || !self.has_filters() {
-            return Ok(self);
-        }
-        let own = own_program()?;
-        let mut words = vec![own.to_string_lossy().into_owned(), FILTER_COMMAND.to_owned(), isolation.to_string()];
-        words.extend(read.iter().map(|path| path.to_string_lossy().into_owned()));
-        let launcher = words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ");
+    /// Returns the same settings with filters that are started by this program and its arguments, which get the filter's
+    /// command after `--`, and the name of the file.
+    pub fn with_filters_through(self, launcher: &[String]) -> Pinned {
+        let launcher = launcher.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ");
         let confined = |(key, value): (String, String)| {
             let value = if is_filter(&key, &value) { confined(&launcher, &key, &value) } else { value };
             (key, value)
         };
-        Ok(Pinned(self.0.into_iter().map(confined).collect()))
+        Pinned(self.0.into_iter().map(confined).collect())
     }
 }
 
@@ -82,10 +71,9 @@ mod tests {
         ];
         let pinned = Pinned(settings.map(|(key, value)| (key.into(), value.into())).into());
         assert!(pinned.has_filters() && !Pinned(pinned.0[..4].to_vec()).has_filters());
-        assert_eq!(pinned.clone().with_confined_filters(Isolation::Off, &[]).unwrap(), pinned);
-        let confined = pinned.clone().with_confined_filters(Isolation::Bwrap, &["/a b".into()]).unwrap();
+        let confined = pinned.clone().with_filters_through(&["/own".into(), "/a b".into()]);
         assert_eq!(confined.0[..4], pinned.0[..4]);
-        let after = |index: usize| confined.0[index].1.split_once(" confine-filter bwrap '/a b' -- ").unwrap().1;
+        let after = |index: usize| confined.0[index].1.strip_prefix("/own '/a b' -- ").unwrap();
         assert_eq!(after(4), r#"'python3 -m strip 100%% '\''%%x'\'' "$1"' %f"#);
         assert_eq!(after(5), "'git-lfs smudge; ./run' %f");
         assert_eq!(after(6), r"'it'\''s 5%'");

@@ -2,19 +2,28 @@
 //! output, and works in a worktree that it may only read.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mahabharatha_core::config::Isolation;
 
 use super::{Sandbox, Workplace};
 use crate::error::{Error, Kind, Result};
-use crate::proc::{Cmd, Exit, base_env};
+use crate::proc::{Cmd, Exit, base_env, own_program};
 
 /// Name of the hidden command.
 pub const FILTER_COMMAND: &str = "confine-filter";
 /// Time limit of a filter. One process may serve all files of a checkout.
 const FILTER_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Returns the program and the arguments that run a filter in such a sandbox, in which it may read these paths too.
+pub fn filter_launcher(isolation: Isolation, read: &[PathBuf]) -> io::Result<Vec<String>> {
+    let own = own_program()?;
+    let mut words = vec![own.to_string_lossy().into_owned(), FILTER_COMMAND.to_owned(), isolation.to_string()];
+    words.extend(read.iter().map(|path| path.to_string_lossy().into_owned()));
+    Ok(words)
+}
 
 /// Runs the filter as `ISOLATION [READ…] -- COMMAND [FILE]` says and returns its exit code.
 pub fn run_filter(args: &[OsString]) -> Result<i32> {

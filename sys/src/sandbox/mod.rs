@@ -34,7 +34,7 @@ use crate::store::tree;
 pub use crate::container::HELPER_COMMAND;
 pub use confine::{confine, serve_inside};
 pub use container::end_earlier;
-pub use filter::{FILTER_COMMAND, run_filter};
+pub use filter::{FILTER_COMMAND, filter_launcher, run_filter};
 pub use places::is_system;
 pub use private_dirs::Contents;
 pub use probe::{available, choose};
