@@ -457,7 +457,9 @@ fn check_ports(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
             report.ok("ports", format!("{ports} free for the workers"));
             Ok(())
         }
-        // Whatever the reason, such as a repository that can only be read, no run could start.
+        // A run can go on when there is space again.
+        Err(error) if matches!(error.kind(), Kind::OutOfSpace) => Err(error),
+        // Whatever else the reason, such as a repository that can only be read, no run could start.
         Err(error) => report.fail_with("ports", error.with_kind(Kind::Preflight)),
     }
 }

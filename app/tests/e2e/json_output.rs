@@ -76,7 +76,7 @@ fn errors_under_json_are_json() {
         (&["stop", "--json"], 6, "invalid"),
         (&["logs", "--json", "--worker", "first"], 2, "usage"),
         (&["nothing", "--json"], 2, "usage"),
-        (&["run", "--json", "--level", "7"], 6, "invalid"),
+        (&["run", "--json", "--level", "7"], 2, "usage"),
     ] {
         let ran = repo.run(args).code(code);
         let error = error(&ran);

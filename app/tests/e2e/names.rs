@@ -80,7 +80,7 @@ fn every_command_that_is_shown_names_its_feature() {
     repo.run(&["run", "search"]).code(3).says(RETRY).says("Then `mahabharatha run search`");
     repo.run(&["status", "search"]).code(0).says(RETRY);
     assert!(repo.read(".gsd/STATE.md").contains(RETRY));
-    repo.run(&["retry", "-f", "search", "LOGIN-1"]).code(1).says("there is no such task in search");
+    repo.run(&["retry", "-f", "search", "LOGIN-1"]).code(2).says("search has no task LOGIN-1");
 }
 
 #[test]

@@ -226,7 +226,7 @@ fn a_refused_retry_makes_a_run_no_longer() {
     let elapsed = || repo.status()["elapsed_seconds"].clone();
     let (before, ended) = (elapsed(), repo.status()["ended_at"].clone());
     assert!(before.as_f64().is_some_and(|seconds| seconds > 0.0), "{before}");
-    repo.run(&["retry", "NOPE"]).code(1);
+    repo.run(&["retry", "NOPE"]).code(2);
     assert_eq!((elapsed(), repo.status()["ended_at"].clone()), (before, ended));
 }
 
