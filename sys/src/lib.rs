@@ -4,6 +4,7 @@
 compile_error!("only Linux and macOS are supported");
 
 pub mod bounded;
+mod channel;
 pub mod container;
 pub mod crash;
 pub mod error;

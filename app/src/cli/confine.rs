@@ -1,5 +1,5 @@
 //! `confine`: starts a program in a sandbox, as its layout file says. `inside`: starts programs in a container.
-//! `confine-filter`: starts a filter of git in a sandbox. All are started by the program itself, or by its git.
+//! `serve-series`: starts programs in a sandbox, one after the other. `confine-filter`: starts a filter of git in a sandbox. All are started by the program itself, or by its git.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -14,8 +14,13 @@ const NOT_CONFINED: u8 = 125;
 /// everything else that is done here.
 pub fn run_if_called() -> Option<std::process::ExitCode> {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
-    if args == [sandbox::HELPER_COMMAND] {
-        return Some(match sandbox::serve_inside() {
+    let serve: Option<fn() -> std::io::Result<()>> = match args.as_slice() {
+        [command] if command == sandbox::HELPER_COMMAND => Some(sandbox::serve_inside),
+        [command] if command == sandbox::SERIES_COMMAND => Some(sandbox::serve_series),
+        _ => None,
+    };
+    if let Some(serve) = serve {
+        return Some(match serve() {
             Ok(()) => std::process::ExitCode::SUCCESS,
             Err(error) => failed(&error),
         });

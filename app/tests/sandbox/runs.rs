@@ -54,8 +54,8 @@ fn verifications_do_not_meet(sandbox: &str, leaves: &str, sees: &str) {
     repo.config(&format!("sandbox: {sandbox}\n"));
     repo.commit("second");
     std::fs::create_dir_all(repo.home().join(".cargo/registry")).unwrap();
-    let tasks = ["A", "B", "C"].map(|id| {
-        // The second one leaves nothing: its sandbox is used again, those of the others are not.
+    let tasks = ["A", "B", "C", "D"].map(|id| {
+        // The second one leaves nothing: in bubblewrap the third one runs as the first of a series.
         let verification = if id == "B" { "true".to_owned() } else { format!("if {sees}; then exit 1; fi; {leaves}") };
         json!({
             "id": id, "title": id, "level": 1, "files": { "create": [format!("{id}.txt")] }, "dependencies": [],
@@ -83,13 +83,63 @@ fn no_verification_sees_what_another_one_left() {
         ("git commit --quiet --allow-empty -m x", "git log -1 --format=%s | grep x"),
         ("echo '[x] y = z' > ~/.gitconfig", "git config x.y"),
     ];
-    for (leaves, sees) in anywhere.iter().chain(&in_overlay) {
+    // What is not on disk. Message queues can be listed in a series only.
+    let in_memory = [
+        ("echo x > /dev/shm/x", "test -e /dev/shm/x"),
+        ("mkdir /run/x", "test -e /run/x"),
+        ("mkdir /dev/x", "test -e /dev/x"),
+        ("chmod 500 /var/tmp", "test ! -w /var/tmp"),
+        ("if test -d /dev/mqueue; then touch /dev/mqueue/x; fi", "test -e /dev/mqueue/x"),
+        ("perl -e 'shmget(77, 16, 01600) // die'", "perl -e 'exit !defined(shmget(77, 0, 0))'"),
+        ("(sleep 1000 &) > /dev/null 2>&1", "grep -q sleep /proc/[0-9]*/comm"),
+        ("renice -n 7 -p 1", "test $(nice) -ge 7"),
+        ("prlimit --pid 1 --nofile=99:99", "test $(ulimit -n) -le 99"),
+    ];
+    for (leaves, sees) in anywhere.iter().chain(&in_overlay).chain(&in_memory) {
         verifications_do_not_meet("bwrap", leaves, sees);
     }
     // Root may write anywhere in its home.
     for (leaves, sees) in anywhere.iter().filter(|(_, sees)| !sees.contains("-w")) {
         verifications_do_not_meet("landlock", leaves, sees);
     }
+}
+
+/// Runs three tasks with these verifications and returns the output of the last one, which runs in a series.
+fn verified_in_series(repo: &Repo, last: &str, timeout: u32, code: i32) -> String {
+    repo.config("sandbox: bwrap\nretry: { max_attempts: 1 }\nmerge: { remediation_attempts: 0 }\n");
+    repo.commit("second");
+    let tasks = ["A", "B", "C"].map(|id| {
+        let command = if id == "C" { last } else { "true" };
+        json!({
+            "id": id, "title": id, "level": 1, "files": { "create": [format!("{id}.txt")] }, "dependencies": [],
+            "run": format!("echo {id} > {id}.txt"),
+            "verification": { "command": command, "timeout_seconds": timeout },
+        })
+    });
+    repo.graph("x", &tasks);
+    repo.run(&["run"]).code(code);
+    repo.read(".mahabharatha/logs/x/gates/1-verify C.1.jsonl")
+}
+
+#[test]
+fn verifications_run_in_a_series_whose_server_they_cannot_reach() {
+    let attack = "cat /proc/1/comm; echo in=$(cat) && kill -9 1; kill -STOP 1; echo alive; echo to stderr >&2; \
+                  ls -l /proc/self/fd; \
+                  if grep -q program /proc/1/comm; then \
+                  ! cat /proc/1/environ && ! readlink /proc/1/fd/3 && ! cat /proc/1/mem && ! ls /proc/1/cwd/; fi";
+    let output = verified_in_series(&Repo::new(), attack, 60, 0);
+    for expected in ["program", "in=", "alive", "to stderr"] {
+        assert!(output.contains(expected), "{output}");
+    }
+    assert!(!output.contains("socket:"), "{output}");
+}
+
+#[test]
+fn a_verification_in_a_series_is_ended_at_its_time_limit() {
+    // Only in a series, which comes after the verification of the attempt.
+    let slow = "if grep -q program /proc/1/comm; then (setsid sleep 1000 &); trap '' TERM; sleep 1000; fi";
+    let output = verified_in_series(&Repo::new(), slow, 2, 4);
+    assert!(output.contains("time limit") || output.contains("timed_out"), "{output}");
 }
 
 /// A filter of the user's git runs on what agents wrote, and this one runs a file beside it.

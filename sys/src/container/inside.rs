@@ -12,25 +12,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::frame::{self, Kind};
-use super::system;
-use crate::proc::{self, Relayed};
+use crate::channel::{self, Kind};
+use crate::proc::{self, Program, Relayed};
 
 /// Exit codes of a program that cannot be started, as a shell gives them.
 const NOT_FOUND: i32 = 127;
 const NOT_EXECUTABLE: i32 = 126;
 /// Maximum number of bytes passed on at once.
 const CHUNK_BYTES: usize = 64 << 10;
-
-/// A program to run in a container.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Program {
-    /// Program and arguments.
-    pub words: Vec<String>,
-    /// Variables that it has besides those of the image.
-    pub env: Vec<(String, String)>,
-    pub workdir: String,
-}
 
 /// How a program ended.
 #[derive(Debug, Serialize, Deserialize)]
@@ -51,7 +40,7 @@ type Shared<T> = Arc<Mutex<T>>;
 
 /// Starts the programs that `requests` asks for until it ends, and answers on `answers`.
 pub fn serve(requests: impl Read + Send + 'static, answers: impl Write + Send) -> io::Result<()> {
-    system::refuse_tracing()?;
+    proc::refuse_tracing()?;
     proc::become_subreaper()?;
     let standing = proc::own_standing()?;
     let current = Shared::<Current>::default();
@@ -67,7 +56,7 @@ pub fn serve(requests: impl Read + Send + 'static, answers: impl Write + Send) -
         };
         let ended = ended.map_or_else(|error| Ended { code: 1, problem: Some(error.to_string()) }, as_code);
         *lock(&current) = Current::default();
-        frame::write(&mut *lock(&answers), Kind::Ended, &serde_json::to_vec(&ended)?)?;
+        channel::write(&mut *lock(&answers), Kind::Ended, &serde_json::to_vec(&ended)?)?;
     }
     Ok(())
 }
@@ -78,7 +67,7 @@ fn as_code(code: i32) -> Ended {
 
 /// Reads requests until the session ends, then kills all programs.
 fn receive(mut requests: impl Read, current: &Mutex<Current>, programs: &Sender<(Program, Receiver<Vec<u8>>)>) {
-    while let Ok((kind, bytes)) = frame::read(&mut requests) {
+    while let Ok((kind, bytes)) = channel::read(&mut requests) {
         match kind {
             Kind::Start => {
                 let Ok(program) = serde_json::from_slice(&bytes) else { break };
@@ -111,13 +100,11 @@ fn run(
     current: &Mutex<Current>,
     answers: &Mutex<impl Write + Send>,
 ) -> io::Result<i32> {
-    let Program { words, env, workdir } = program;
-    let mut started = match Relayed::start(words, env, workdir) {
+    let mut started = match Relayed::start(program) {
         Ok(started) => started,
         Err(error) => {
-            let name = words.first().map_or("", String::as_str);
-            let text = format!("cannot run {name} in {workdir}: {error}\n");
-            frame::write(&mut *lock(answers), Kind::Errors, text.as_bytes())?;
+            let text = format!("cannot run {program}: {error}\n");
+            channel::write(&mut *lock(answers), Kind::Errors, text.as_bytes())?;
             return Ok(if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE });
         }
     };
@@ -142,7 +129,7 @@ fn pass(mut from: impl Read, kind: Kind, answers: &Mutex<impl Write>) {
     let mut buffer = vec![0; CHUNK_BYTES];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
         // A failed write means that the session has ended: `receive` then kills the program.
-        let _ = frame::write(&mut *lock(answers), kind, &buffer[..count]);
+        let _ = channel::write(&mut *lock(answers), kind, &buffer[..count]);
     }
 }
 

@@ -6,7 +6,6 @@
 mod api;
 mod engine;
 mod exec;
-mod frame;
 mod helper;
 mod image;
 mod inside;
@@ -32,7 +31,7 @@ use crate::error::{Error, Kind, Result};
 pub use engine::Engine;
 pub use helper::COMMAND as HELPER_COMMAND;
 pub use image::{BuildCall, Probe};
-pub use inside::{Program, serve};
+pub use inside::serve;
 pub use session::{Parking, Session};
 pub use usage::{Storage, Usage};
 

@@ -5,24 +5,18 @@
 //! that both inherit, from which the next process takes it.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufReader, IoSlice, IoSliceMut, Read, Write};
-use std::mem::MaybeUninit;
+use std::io::{self, BufReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    recvmsg, sendmsg,
-};
-
 use super::exec::Demultiplexed;
-use super::frame::{self, Kind};
-use super::inside::{Ended, Program};
-use super::system::CLOSE_ON_EXEC;
+use super::inside::Ended;
 use super::{Container, helper, user};
+use crate::channel::{self, Kind};
 use crate::error::{Error, Result};
+use crate::proc::Program;
 
 /// Maximum length of the id of a container.
 const ID_BYTES: usize = 256;
@@ -83,7 +77,7 @@ impl Session {
         };
         thread::Builder::new().name("stdin".into()).spawn(feed)?;
         loop {
-            let (kind, bytes) = frame::read(&mut self.output).map_err(|error| self.output.explain(&error))?;
+            let (kind, bytes) = channel::read(&mut self.output).map_err(|error| self.output.explain(&error))?;
             // What cannot be written is dropped, so that the program is not blocked.
             let _ = match kind {
                 Kind::Output => out.write_all(&bytes).and_then(|()| out.flush()),
@@ -107,7 +101,7 @@ impl Requests {
 
     fn send(&self, kind: Kind, bytes: &[u8]) -> io::Result<()> {
         let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        stream.as_mut().map_or(Err(io::ErrorKind::NotConnected.into()), |stream| frame::write(stream, kind, bytes))
+        stream.as_mut().map_or(Err(io::ErrorKind::NotConnected.into()), |stream| channel::write(stream, kind, bytes))
     }
 }
 
@@ -136,18 +130,12 @@ impl Parking {
 
     /// Takes the session that is parked, if it is in the container with this id.
     pub fn take(&self, container: &str) -> Option<Session> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut id = [0; ID_BYTES];
-        let flags = RecvFlags::DONTWAIT | CLOSE_ON_EXEC;
-        let received = recvmsg(&self.exit, &mut [IoSliceMut::new(&mut id)], &mut control, flags).ok()?;
-        let descriptor = control.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-            _ => None,
-        })?;
+        let (length, descriptors) = channel::receive_descriptors(&self.exit, &mut id, false).ok()?;
+        let descriptor = descriptors.into_iter().next()?;
         let stream = UnixStream::from(descriptor);
         let input = stream.try_clone().ok()?;
-        (&id[..received.bytes] == container.as_bytes()).then(|| Session::of(container, BufReader::new(stream), input))
+        (&id[..length] == container.as_bytes()).then(|| Session::of(container, BufReader::new(stream), input))
     }
 
     /// Parks a session whose program has ended. One that cannot be parked is closed, and its helper ends.
@@ -156,13 +144,8 @@ impl Parking {
         // From here on no other thread sends anything.
         let stream = input.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(stream) = stream.filter(|_| output.is_drained() && container.len() <= ID_BYTES) {
-            let descriptors = [stream.as_fd()];
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-            let mut control = SendAncillaryBuffer::new(&mut space);
-            control.push(SendAncillaryMessage::ScmRights(&descriptors));
             // Without it the next program starts a helper of its own.
-            let id = IoSlice::new(container.as_bytes());
-            let _ = sendmsg(&self.entrance, &[id], &mut control, SendFlags::DONTWAIT);
+            let _ = channel::send_descriptors(&self.entrance, container.as_bytes(), &[stream.as_fd()], false);
         }
     }
 }
@@ -181,7 +164,7 @@ mod tests {
     /// Writes a frame of the helper as the engine passes it on.
     fn answer(engine: &mut UnixStream, kind: Kind, bytes: &[u8]) {
         let mut text = Vec::new();
-        frame::write(&mut text, kind, bytes).unwrap();
+        channel::write(&mut text, kind, bytes).unwrap();
         // In two pieces: the engine cuts as it likes.
         for piece in text.chunks(3) {
             engine.write_all(&[1, 0, 0, 0]).unwrap();
@@ -208,7 +191,7 @@ mod tests {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         assert_eq!(again.run(&program(), io::empty(), &mut out, &mut err).unwrap(), 3);
         assert_eq!((out.as_slice(), err.as_slice()), (&b"out"[..], &b"err"[..]));
-        let (kind, bytes) = frame::read(&mut engine).unwrap();
+        let (kind, bytes) = channel::read(&mut engine).unwrap();
         assert_eq!((kind, serde_json::from_slice::<Program>(&bytes).unwrap()), (Kind::Start, program()));
     }
 

@@ -1,29 +1,68 @@
-//! What our helper in a container needs: programs whose streams it passes on, and facts about its own process.
+//! What a process of ours in a sandbox or a container needs that starts programs there, one after the other: programs with
+//! streams that it passes on or was given, and facts about its own process.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use serde::{Deserialize, Serialize};
 
 use super::tree;
 
 /// Exit code of a program that was killed: this and the number of the signal.
 const KILLED: i32 = 128;
 
-/// A program whose streams the caller passes on. It has our own environment with some variables more.
+/// A program to start for another process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Program and arguments.
+    pub words: Vec<OsString>,
+    /// Variables that it has besides our own.
+    pub env: Vec<(OsString, OsString)>,
+    pub workdir: PathBuf,
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.words.first().map(OsString::as_os_str).unwrap_or_default();
+        write!(f, "{} in {}", name.display(), self.workdir.display())
+    }
+}
+
+impl Program {
+    /// Returns the command. Fails without words.
+    fn command(&self) -> io::Result<Command> {
+        let (program, args) = self.words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        let mut command = Command::new(program);
+        command.args(args).envs(self.env.iter().map(|(key, value)| (key, value))).current_dir(&self.workdir);
+        Ok(command)
+    }
+
+    /// Runs the program with these streams until it has ended itself, and returns its exit code.
+    pub fn run(&self, [stdin, stdout, stderr]: [OwnedFd; 3]) -> io::Result<i32> {
+        let mut command = self.command()?;
+        command.stdin(stdin).stdout(stdout).stderr(stderr);
+        let child = tree::spawn_registered(&mut command)?;
+        // It has descriptors of the streams.
+        drop(command);
+        wait(child)
+    }
+}
+
+/// A program whose streams the caller passes on.
 pub struct Relayed(Child);
 
 impl Relayed {
-    /// Starts a program. Fails without words.
-    pub fn start(words: &[String], env: &[(String, String)], workdir: &str) -> io::Result<Relayed> {
-        let (program, args) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-        let mut command = Command::new(program);
-        command.args(args).envs(env.iter().map(|(key, value)| (key, value))).current_dir(workdir);
+    /// Starts a program.
+    pub fn start(program: &Program) -> io::Result<Relayed> {
+        let mut command = program.command()?;
         // A group of its own: what the program sends to its group must not reach us.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         tree::spawn_registered(&mut command).map(Relayed)

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, pidfd_send_signal, waitid,
+    DumpableBehavior, Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, pidfd_send_signal,
+    set_dumpable_behavior, waitid,
 };
 
 use super::id::{ProcessId, Stat};
@@ -129,6 +130,11 @@ pub fn adopted() -> Vec<Stat> {
 pub fn may_have_descendants() -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     !matches!(waitid(WaitId::All, options), Err(rustix::io::Errno::CHILD))
+}
+
+/// Forbids other processes of this user to trace this one or read its memory.
+pub fn refuse_tracing() -> io::Result<()> {
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
 /// Returns a path that leads to the running executable after its file was removed.

@@ -139,6 +139,11 @@ pub fn may_have_descendants() -> bool {
     true
 }
 
+/// Refuses: only Linux has sandboxes that need it.
+pub fn refuse_tracing() -> io::Result<()> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "a helper in a sandbox needs Linux"))
+}
+
 /// Fails: macOS cannot start an executable whose file was removed.
 pub fn removed_program() -> io::Result<PathBuf> {
     Err(io::Error::new(io::ErrorKind::NotFound, "the file of this program was removed or replaced"))

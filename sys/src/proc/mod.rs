@@ -38,7 +38,7 @@ pub use env::{
     leading_program, shell,
 };
 pub use feed::Feed;
-pub use helper::{Relayed, loaded_files, own_standing};
+pub use helper::{Program, Relayed, loaded_files, own_standing};
 pub use id::{ProcessId, ancestor_without, find_marked, find_working_in, login_session};
 pub use lines::Lines;
 pub use output::{Kept, bounded_text};
@@ -46,7 +46,7 @@ pub use quote::{shell_line, shell_word};
 pub use running::{Canceller, Running};
 #[cfg(target_os = "linux")]
 pub use supervised::Supervised;
-pub use system::ignores;
+pub use system::{ignores, refuse_tracing};
 pub use tree::{
     become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_within, has_descendants,
     kill_alone, terminate_descendants,

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use super::{Access, FAILURE, GIT_LINK, LAYOUT, Layout, PRIVATE, Sandbox, Workplace, private_dirs::make_private};
 use crate::bounded::{self, SMALL_FILE_BYTES};
-use crate::container::{Bind, Container, Parking, Program, Session};
+use crate::container::{Bind, Container, Parking, Session};
 use crate::crash;
 use crate::error::{self, Error, Result};
-use crate::proc::MARKER;
+use crate::proc::{MARKER, Program};
 use crate::raw;
 use crate::signals;
 use crate::store::tree;
@@ -52,7 +52,7 @@ impl Sandbox {
         let layout =
             Layout { container: Some(container), ..Layout::new(super::Isolation::Container, place.appears_at) };
         let home = Path::new(PRIVATE).join("home");
-        let mut sandbox = Sandbox { dir: dir.to_owned(), home, layout, variables: Vec::new(), lent: Vec::new() };
+        let mut sandbox = Sandbox::of(dir, home, layout);
         for (part, to) in WRITABLE {
             make_private(&dir.join(part))?;
             sandbox.mount(&dir.join(part), Path::new(&to.replace("{}", PRIVATE)), Access::Write);
@@ -257,13 +257,9 @@ pub fn run(layout: &Layout, dir: &Path, program: &OsStr, args: &[OsString]) -> i
 
 /// Returns the program as the helper gets it.
 fn inside(layout: &Layout, program: &OsStr, args: &[OsString]) -> Program {
-    let lossy = |text: &OsStr| text.to_string_lossy().into_owned();
     let variables = std::env::vars_os().filter(|(key, value)| is_useful_inside(layout, key, value));
-    Program {
-        words: [program].into_iter().chain(args.iter().map(OsString::as_os_str)).map(lossy).collect(),
-        env: Container::variables(variables).iter().map(|(key, value)| (lossy(key), lossy(value))).collect(),
-        workdir: lossy(layout.workdir.as_os_str()),
-    }
+    let words = [program].into_iter().chain(args.iter().map(OsString::as_os_str)).map(OsStr::to_owned).collect();
+    Program { words, env: Container::variables(variables), workdir: layout.workdir.clone() }
 }
 
 /// Returns whether a variable is useful inside. Paths of this machine's toolchains and certificates are not: a program

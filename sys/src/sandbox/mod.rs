@@ -13,12 +13,14 @@ mod places;
 mod private_dirs;
 mod probe;
 mod sandbox_exec;
+mod series;
 #[cfg_attr(target_os = "linux", path = "linux.rs")]
 #[cfg_attr(target_os = "macos", path = "macos.rs")]
 mod system;
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::ops::Not;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
 
@@ -38,6 +40,9 @@ pub use filter::{FILTER_COMMAND, filter_launcher, run_filter};
 pub use places::is_system;
 pub use private_dirs::Contents;
 pub use probe::{available, choose};
+pub use series::COMMAND as SERIES_COMMAND;
+use series::Series;
+pub use series::server::serve as serve_series;
 
 /// Directory inside a bubblewrap sandbox or a container for files of ours.
 const PRIVATE: &str = "/run/mahabharatha";
@@ -69,12 +74,27 @@ struct Layout {
     /// Descriptors of `confine` that lead to a session in the container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     parking: Option<[RawFd; 2]>,
+    /// Whether the program is the server of a series.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    is_series: bool,
+    /// A descriptor of `confine` that leads to the server of a series, which starts the program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    requests: Option<RawFd>,
 }
 
 impl Layout {
     fn new(isolation: Isolation, workdir: &Path) -> Layout {
-        let (mounts, hidden) = (Vec::new(), Vec::new());
-        Layout { isolation, mounts, hidden, workdir: workdir.to_owned(), network: true, container: None, parking: None }
+        Layout {
+            isolation,
+            mounts: Vec::new(),
+            hidden: Vec::new(),
+            workdir: workdir.to_owned(),
+            network: true,
+            container: None,
+            parking: None,
+            is_series: false,
+            requests: None,
+        }
     }
 }
 
@@ -105,6 +125,8 @@ pub struct Sandbox {
     variables: Vec<(&'static str, PathBuf)>,
     /// Files of the user that the program has copies of: theirs, and the copy.
     lent: Vec<container::Lent>,
+    /// Where further programs run, if that has begun.
+    series: Option<Series>,
 }
 
 /// The directory in which a confined program works.
@@ -123,7 +145,7 @@ impl Sandbox {
         let layout = Layout::new(isolation, workdir);
         let home = proc::home().unwrap_or_else(|| "/nonexistent".into());
         let home = home.canonicalize().unwrap_or(home);
-        let mut sandbox = Sandbox { dir: dir.to_owned(), home, layout, variables: Vec::new(), lent: Vec::new() };
+        let mut sandbox = Sandbox::of(dir, home, layout);
         if isolation == Isolation::Off {
             return Ok(sandbox);
         }
@@ -149,6 +171,10 @@ impl Sandbox {
             sandbox.link_below_home(path)?;
         }
         Ok(sandbox)
+    }
+
+    fn of(dir: &Path, home: PathBuf, layout: Layout) -> Sandbox {
+        Sandbox { dir: dir.to_owned(), home, layout, variables: Vec::new(), lent: Vec::new(), series: None }
     }
 
     /// Tells how the program is confined.
@@ -352,8 +378,13 @@ impl Sandbox {
             // Of an earlier program in this sandbox.
             tree::remove(&self.dir.join(container::ENDED))?;
         }
-        self.clear_mount_points()?;
         let mut layout = self.sorted_layout();
+        let requests = self.series.as_ref().map(Series::requests).transpose();
+        let requests = requests.map_err(Error::caused("cannot copy a descriptor"))?;
+        layout.requests = requests.as_ref().map(AsRawFd::as_raw_fd);
+        if requests.is_none() {
+            self.clear_mount_points()?;
+        }
         let parking = layout.container.as_ref().map(|container| Parking::of(&container.name)).transpose();
         let parking = parking.map_err(Error::caused("cannot create a pair of sockets"))?;
         layout.parking = parking.as_ref().map(|ends| ends.each_ref().map(AsRawFd::as_raw_fd));
@@ -364,7 +395,7 @@ impl Sandbox {
         let args = [OsString::from("confine"), file.into(), "--".into()];
         let cmd = cmd.cwd(&self.dir).env("HOME", self.home()).env("TMPDIR", self.tmp());
         let cmd = self.variables.iter().fold(cmd, |cmd, (name, path)| cmd.env(name, path));
-        let cmd = parking.into_iter().flatten().fold(cmd, Cmd::pass_on);
+        let cmd = parking.into_iter().flatten().chain(requests).fold(cmd, Cmd::pass_on);
         Ok(cmd.through(launcher, args))
     }
 
@@ -427,6 +458,7 @@ impl Sandbox {
 /// Removes the private directories, with everything that the program left in them.
 impl Drop for Sandbox {
     fn drop(&mut self) {
+        self.end_series();
         if let Some(container) = &self.layout.container {
             // What cannot be ended or removed now is ended or removed before the directory is used again.
             let _ = self.end_inside(container).and_then(|()| self.clear(container));

@@ -30,10 +30,12 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Returns where a path inside is created in the private directories, relative to `dir`, if it is.
-    fn mount_point(&self, inside: &Path) -> Option<PathBuf> {
+    /// Returns where a path inside is created in the private directories, relative to `dir`: in both if one appears in the
+    /// other.
+    fn mount_points(&self, inside: &Path) -> Vec<PathBuf> {
         let places = [("home", self.home()), ("tmp", self.tmp())];
-        places.iter().find_map(|(part, place)| Some(Path::new(part).join(inside.strip_prefix(place).ok()?)))
+        let in_place = |(part, place): &(&str, PathBuf)| Some(Path::new(part).join(inside.strip_prefix(place).ok()?));
+        places.iter().filter_map(in_place).collect()
     }
 
     /// Returns what is in the private directories. As long as this is what it was before the first command, the sandbox
@@ -42,7 +44,7 @@ impl Sandbox {
         if !matches!(self.layout.isolation, Isolation::Bwrap | Isolation::Container) {
             return None;
         }
-        let mount_points = self.layout.mounts.iter().filter_map(|mount| self.mount_point(&mount.to)).collect();
+        let mount_points = self.layout.mounts.iter().flat_map(|mount| self.mount_points(&mount.to)).collect();
         Contents::list(&self.dir, &mount_points)
     }
 }
@@ -63,7 +65,7 @@ pub struct Contents(BTreeMap<PathBuf, Fingerprint>);
 
 /// What tells that a file or directory was touched.
 #[derive(Debug, PartialEq, Eq)]
-enum Fingerprint {
+pub(super) enum Fingerprint {
     Directory {
         mode: u32,
     },
@@ -108,7 +110,7 @@ impl Contents {
 }
 
 impl Fingerprint {
-    fn new(found: &Metadata) -> Fingerprint {
+    pub fn new(found: &Metadata) -> Fingerprint {
         match found.is_dir() {
             true => Fingerprint::Directory { mode: found.mode() },
             false => {

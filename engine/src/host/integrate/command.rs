@@ -10,12 +10,12 @@ pub(super) use mahabharatha_core::run::event::PREPARE;
 use mahabharatha_core::run::event::{GateFailure, GatePass, verification_name};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Result};
-use mahabharatha_sys::proc::{Cmd, end_orphans};
+use mahabharatha_sys::proc::{Cmd, Ended, end_orphans};
 
 use super::cause::Places;
 use super::findings::{FindingsFile, MAX_SARIF_BYTES, shown_output};
 use super::gate_run::GateRun;
-use super::worktree::StagingWorktree;
+use super::worktree::{StagingSandbox, StagingWorktree};
 use super::{Integration, Verification};
 use crate::confinement;
 use crate::provision::{SETUP, SETUP_TIMEOUT};
@@ -114,21 +114,28 @@ impl From<&Verification> for Check {
 impl Integration {
     /// Runs the command in the worktree as it is now. No process of the command survives this call. `at` names the log.
     pub(super) fn run(&self, worktree: &StagingWorktree, at: &impl Display, check: &Check) -> Result<Ran> {
-        match self.run_once(worktree, at, check) {
-            // A container may have been killed, or its engine restarted: once more, in a new one.
-            Err(_) if self.confinement.isolation == Isolation::Container => {
+        let sandbox = worktree.sandbox(!check.is_preparation())?;
+        // A container may have been killed, or its engine restarted, and the server of a series may lack memory.
+        let may_be_lost = self.confinement.isolation == Isolation::Container || sandbox.is_in_series();
+        match self.run_once(worktree, sandbox, at, check) {
+            Err(_) if may_be_lost => {
                 worktree.set_again()?;
-                self.run_once(worktree, at, check)
+                self.run_once(worktree, worktree.sandbox(!check.is_preparation())?, at, check)
             }
             ran => ran,
         }
     }
 
-    fn run_once(&self, worktree: &StagingWorktree, at: &impl Display, check: &Check) -> Result<Ran> {
+    fn run_once(
+        &self,
+        worktree: &StagingWorktree,
+        mut sandbox: StagingSandbox,
+        at: &impl Display,
+        check: &Check,
+    ) -> Result<Ran> {
         if self.cancel.is_cancelled() {
             return Ok(Ran::Cancelled);
         }
-        let sandbox = worktree.sandbox(!check.is_preparation())?;
         let mut cmd = Cmd::shell(&check.command).envs(self.env.clone());
         cmd = cmd.env(WORKTREE_VARIABLE, sandbox.workdir());
         if let Some(task) = &check.task {
@@ -150,7 +157,13 @@ impl Integration {
         self.cancel.watch(running.canceller());
         let ended = running.wait();
         self.cancel.unwatch();
-        end_orphans();
+        if !ended.as_ref().is_ok_and(Ended::success) {
+            // Its server may not know yet that the command was killed.
+            sandbox.end_series();
+        }
+        if !sandbox.is_in_series() {
+            end_orphans();
+        }
         self.renew_git_dir()?;
         crash::point(|| format!("command {} of {at} ended", check.name));
         let ended = ended.map_err(cannot)?;

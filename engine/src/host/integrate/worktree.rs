@@ -2,10 +2,10 @@
 //!
 //! Changes that the user left there must never be lost: they are saved under a ref before the files are reset.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -64,6 +64,8 @@ pub(super) struct StagingWorktree<'a> {
     tree: RefCell<Option<Oid>>,
     /// A sandbox in which a command has run and left nothing.
     spare: RefCell<Option<StagingSandbox>>,
+    /// Whether commands may run in series: not once that failed, or a command left something.
+    may_begin_series: Cell<bool>,
 }
 
 /// A sandbox for commands in the worktree.
@@ -79,6 +81,12 @@ impl Deref for StagingSandbox {
 
     fn deref(&self) -> &Sandbox {
         &self.sandbox
+    }
+}
+
+impl DerefMut for StagingSandbox {
+    fn deref_mut(&mut self) -> &mut Sandbox {
+        &mut self.sandbox
     }
 }
 
@@ -167,6 +175,7 @@ impl<'a> StagingWorktree<'a> {
             at: at.clone(),
             tree: RefCell::default(),
             spare: RefCell::default(),
+            may_begin_series: Cell::new(true),
         };
         worktree.restore_git_link()?;
         Ok(worktree)
@@ -258,7 +267,12 @@ impl<'a> StagingWorktree<'a> {
 
     /// Returns the sandbox for a command in the worktree. A check may have no network.
     pub fn sandbox(&self, is_check: bool) -> Result<StagingSandbox> {
-        if let Some(spare) = self.spare.take().filter(|spare| spare.is_check == is_check) {
+        if let Some(mut spare) = self.spare.take().filter(|spare| spare.is_check == is_check) {
+            // Without a series each command has a sandbox of its own in the same directories, which takes longer.
+            if !self.may_begin_series.get() || spare.continue_in_series().is_err() {
+                self.may_begin_series.set(false);
+                spare.end_series();
+            }
             return Ok(spare);
         }
         let Integration { project, paths, confinement, identity, known, .. } = self.integration;

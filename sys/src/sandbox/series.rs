@@ -1,0 +1,131 @@
+//! Programs that run one after the other in one bubblewrap sandbox: making a sandbox takes longer than many a program runs.
+//!
+//! The first process inside is a server of ours (`server`). Each program still has a process outside, `confine`, which
+//! passes its streams to the server and waits for the answer. When the series is dropped, everything inside is killed.
+
+pub mod server;
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::{Layout, Sandbox};
+use crate::channel::{self, Kind};
+use crate::error::{self, Error, Result};
+use crate::proc::{Cmd, Program, Running};
+use crate::raw;
+use crate::signals;
+
+/// Argument that makes this program the server.
+pub const COMMAND: &str = "serve-series";
+/// Maximum time for the sandbox to be set up.
+const SETUP_TIMEOUT: Duration = Duration::from_secs(30);
+/// What the server sends when it is ready, and a request is sent with.
+pub(super) const READY: [u8; 1] = [1];
+
+/// A sandbox that waits for programs. It takes one at a time.
+#[derive(Debug)]
+pub(super) struct Series {
+    requests: UnixStream,
+    _server: Server,
+}
+
+/// The process outside of it, which is killed with everything inside when this is dropped.
+struct Server(#[expect(dead_code, reason = "only to be dropped")] Running);
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Server")
+    }
+}
+
+impl Sandbox {
+    /// Lets further programs run in one sandbox, as the private directories are now. Fails if this was done before and that
+    /// sandbox has ended, because a program left something in it.
+    pub fn continue_in_series(&mut self) -> Result<()> {
+        if let Some(series) = &self.series {
+            return if series.is_open() {
+                Ok(())
+            } else {
+                Err(Error::new(error::Kind::Failed, "the series of programs has ended"))
+            };
+        }
+        self.series = Some(self.begin_series().map_err(Error::caused("cannot begin a series of programs"))?);
+        Ok(())
+    }
+
+    /// Tells whether the next program runs in a series.
+    pub fn is_in_series(&self) -> bool {
+        self.series.is_some()
+    }
+
+    /// Ends the series, and every process inside.
+    pub fn end_series(&mut self) {
+        self.series = None;
+    }
+
+    fn begin_series(&mut self) -> io::Result<Series> {
+        // Its own network could still keep ports of an earlier program busy.
+        if self.layout.isolation != super::Isolation::Bwrap || !self.layout.network {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let program = std::env::current_exe()?.canonicalize()?;
+        let inside = self.show(&program, "program");
+        let (requests, theirs) = UnixStream::pair()?;
+        let output = File::options().write(true).open("/dev/null")?;
+        let cmd = Cmd::new(inside).arg(COMMAND).files(OwnedFd::from(theirs).into(), output);
+        // For `confine`, which looks for bubblewrap.
+        let cmd = std::env::var_os("PATH").into_iter().fold(cmd, |cmd, path| cmd.env("PATH", path));
+        self.layout.is_series = true;
+        let confined = self.confine(cmd);
+        self.layout.is_series = false;
+        let server = Server(confined.map_err(io::Error::other)?.spawn()?);
+        let mut series = Series { requests, _server: server };
+        series.requests.set_read_timeout(Some(SETUP_TIMEOUT))?;
+        series.requests.read_exact(&mut [0; READY.len()])?;
+        Ok(series)
+    }
+}
+
+impl Series {
+    /// Tells whether the server takes another program.
+    fn is_open(&self) -> bool {
+        let mut descriptors = [PollFd::new(&self.requests, PollFlags::IN)];
+        poll(&mut descriptors, Some(&Timespec::default())).is_ok() && descriptors[0].revents().is_empty()
+    }
+
+    /// Returns a descriptor for a process that asks the server to run a program.
+    pub fn requests(&self) -> io::Result<OwnedFd> {
+        Ok(self.requests.try_clone()?.into())
+    }
+}
+
+/// Runs the program in the sandbox of a series and returns its exit code. When this returns, no process inside is left of
+/// it.
+pub(super) fn run(layout: &Layout, requests: RawFd, program: &OsStr, args: &[OsString]) -> io::Result<i32> {
+    let requests = raw::take_inherited(requests)?;
+    let (ours, theirs) = UnixStream::pair()?;
+    let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
+    let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd(), theirs.as_fd()];
+    channel::send_descriptors(&requests, &READY, &streams, true)?;
+    // If the server ends, so does the connection.
+    drop(theirs);
+    let words = [program.to_owned()].into_iter().chain(args.iter().cloned()).collect();
+    let program = Program { words, env: std::env::vars_os().collect(), workdir: layout.workdir.clone() };
+    let to_server = Arc::new(Mutex::new(ours.try_clone()?));
+    channel::write(&mut &ours, Kind::Start, &serde_json::to_vec(&program)?)?;
+    signals::listen(move |_, _| {
+        let mut server = to_server.lock().unwrap_or_else(PoisonError::into_inner);
+        // If this fails, the server has ended.
+        let _ = channel::write(&mut *server, Kind::Terminate, &[]);
+    })
+    .map_err(io::Error::other)?;
+    let (Kind::Ended, answer) = channel::read(&mut &ours)? else { return Err(io::ErrorKind::InvalidData.into()) };
+    serde_json::from_slice::<std::result::Result<i32, String>>(&answer)?.map_err(io::Error::other)
+}
