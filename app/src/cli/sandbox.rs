@@ -9,7 +9,7 @@ use mahabharatha_engine::confinement::{self, Confinement};
 use mahabharatha_engine::session::control;
 use mahabharatha_engine::specs;
 use mahabharatha_engine::worker::WORKTREE_VARIABLE;
-use mahabharatha_engine::worker::trial::{Settings, Trial};
+use mahabharatha_engine::worker::trial::{Interrupts, Settings, Trial};
 use mahabharatha_setup::planning::ScratchCheckout;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::proc::{self, Cmd, Ended, Exit};
@@ -34,9 +34,10 @@ pub fn run(global: &Global, ui: &Ui, args: &SandboxArgs) -> Result<std::convert:
         [command] => Cmd::shell(command),
         [program, args @ ..] => Cmd::new(program).args(args),
     };
+    let is_shell = args.command.is_empty();
     let ended = match &args.task {
-        Some(task) => run_on_task(global, ui, task, cmd.inherited())?,
-        None => run_on_commit(global, ui, cmd.inherited())?,
+        Some(task) => run_on_task(global, ui, task, cmd.inherited(), is_shell)?,
+        None => run_on_commit(global, ui, cmd.inherited(), is_shell)?,
     };
     // The command's own exit code, so that scripts see what a verification would see.
     std::process::exit(match ended.status {
@@ -45,18 +46,21 @@ pub fn run(global: &Global, ui: &Ui, args: &SandboxArgs) -> Result<std::convert:
     })
 }
 
-fn warn_without_sandbox(ui: &Ui, isolation: Isolation) {
+/// Says what the command is confined to.
+fn announce(ui: &Ui, isolation: Isolation, is_shell: bool) {
     if isolation == Isolation::Off {
         ui.warn("there is no sandbox: the command runs with your rights.");
+    } else if is_shell {
+        ui.note("This shell runs in the sandbox; `exit` leaves it.");
     }
 }
 
 /// Runs the command on a checkout of the current commit.
-fn run_on_commit(global: &Global, ui: &Ui, cmd: Cmd) -> Result<Ended> {
+fn run_on_commit(global: &Global, ui: &Ui, cmd: Cmd, is_shell: bool) -> Result<Ended> {
     let project = global.project()?;
     let config = specs::load_config(&project)?;
     let confinement = Confinement::choose(&config.sandbox)?;
-    warn_without_sandbox(ui, confinement.isolation);
+    announce(ui, confinement.isolation, is_shell);
     let scratch = ScratchCheckout::open(&project)?;
     scratch.check_out()?;
     let specs =
@@ -66,14 +70,19 @@ fn run_on_commit(global: &Global, ui: &Ui, cmd: Cmd) -> Result<Ended> {
     proc::become_subreaper().map_err(Error::caused("cannot become the parent of orphans"))?;
     let running = sandbox.confine(cmd)?.spawn().map_err(Error::caused("cannot run the command"))?;
     let canceller = running.canceller();
-    signals::listen(move |before, _| canceller.cancel(if before == 0 { GRACE_PERIOD } else { Duration::ZERO }))?;
+    let mut interrupts = Interrupts::new(is_shell, confinement.isolation);
+    signals::listen(move |before, signal| {
+        if !interrupts.passes_on(signal) {
+            canceller.cancel(if before == 0 { GRACE_PERIOD } else { Duration::ZERO });
+        }
+    })?;
     let ended = running.wait().map_err(Error::caused("cannot run the command"))?;
     proc::end_descendants(Duration::ZERO);
     confinement::failure(&sandbox).map_or(Ok(ended), Err)
 }
 
 /// Runs the command on what the task's last attempt left.
-fn run_on_task(global: &Global, ui: &Ui, task: &str, cmd: Cmd) -> Result<Ended> {
+fn run_on_task(global: &Global, ui: &Ui, task: &str, cmd: Cmd, is_shell: bool) -> Result<Ended> {
     let place = global.known_place(None)?;
     let id = answer::task_id(task)?;
     let run = control::read_run(&place)?;
@@ -97,7 +106,7 @@ fn run_on_task(global: &Global, ui: &Ui, task: &str, cmd: Cmd) -> Result<Ended> 
             ports: leases.iter().flat_map(|lease| lease.ports.clone()).collect(),
         },
     )?;
-    warn_without_sandbox(ui, trial.isolation());
+    announce(ui, trial.isolation(), is_shell);
     ui.note(&trial.place());
-    trial.run(cmd)
+    trial.run(cmd, Interrupts::new(is_shell, trial.isolation()))
 }

@@ -12,6 +12,7 @@ use mahabharatha_sys::git::Git;
 use mahabharatha_sys::proc::{self, Cmd, Ended, MARKER, ProcessId};
 use mahabharatha_sys::sandbox::Sandbox;
 use mahabharatha_sys::store::locks::{JobLock, TrialLock};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::job_spec::JobSpec;
@@ -42,6 +43,31 @@ pub struct Settings {
     pub confinement: Confinement,
     pub env_pass: Vec<String>,
     pub ports: Vec<u16>,
+}
+
+/// What Ctrl-C means for a command in the terminal.
+pub struct Interrupts {
+    /// Whether it is a shell, which Ctrl-C never ends.
+    is_shell: bool,
+    /// Whether the programs run below this process, so that a signal reaches them.
+    can_pass_on: bool,
+    passed_on: bool,
+}
+
+impl Interrupts {
+    pub fn new(is_shell: bool, isolation: Isolation) -> Interrupts {
+        Interrupts { is_shell, can_pass_on: isolation != Isolation::Container, passed_on: false }
+    }
+
+    /// Passes Ctrl-C on to the programs, as a terminal would: once, to a shell each time. Returns whether it did.
+    pub fn passes_on(&mut self, signal: i32) -> bool {
+        if signal != Signal::INT.as_raw() || !self.can_pass_on || (self.passed_on && !self.is_shell) {
+            return false;
+        }
+        self.passed_on = true;
+        proc::interrupt_descendants();
+        true
+    }
 }
 
 impl Trial {
@@ -100,10 +126,11 @@ impl Trial {
     }
 
     /// Runs the command and waits until every process that it started has ended.
-    pub fn run(&self, command: Cmd) -> Result<Ended> {
+    pub fn run(&self, command: Cmd, mut interrupts: Interrupts) -> Result<Ended> {
         let Trial { spec, job_dir, .. } = self;
         proc::become_subreaper().map_err(Error::caused("cannot become the parent of orphans"))?;
-        let cancel = CancelSignal::listen(spec.limits.grace(), job_dir.join(GRACE))?;
+        let handled = move |signal| interrupts.passes_on(signal);
+        let cancel = CancelSignal::listen_unless(spec.limits.grace(), job_dir.join(GRACE), handled)?;
         let git_link = matches!(self.place, Place::Slot).then_some(GitLink { spec, job_dir });
         let sandbox = self.sandbox()?;
         let mut env = spec.environment(sandbox.workdir());

@@ -33,6 +33,15 @@ struct State {
 impl CancelSignal {
     /// Listens for signals. If the file `wanted` exists when a signal comes, its milliseconds replace `grace`.
     pub fn listen(grace: Duration, wanted: PathBuf) -> Result<CancelSignal> {
+        CancelSignal::listen_unless(grace, wanted, |_| false)
+    }
+
+    /// Listens for signals that `handled` does not handle, which gets their numbers.
+    pub fn listen_unless(
+        grace: Duration,
+        wanted: PathBuf,
+        mut handled: impl FnMut(i32) -> bool + Send + 'static,
+    ) -> Result<CancelSignal> {
         let cancel = CancelSignal(Arc::new(Mutex::new(State {
             cancelled: false,
             dying: false,
@@ -41,7 +50,10 @@ impl CancelSignal {
             wake: None,
         })));
         let heard = cancel.clone();
-        signals::listen(move |_, _| {
+        signals::listen(move |_, signal| {
+            if handled(signal) {
+                return;
+            }
             let wanted =
                 bounded::read_to_string(&wanted, SMALL_FILE_BYTES).ok().and_then(|text| text.trim().parse().ok());
             if !heard.cancel(wanted.map(Duration::from_millis)) {

@@ -49,7 +49,7 @@ pub use supervised::Supervised;
 pub use system::{ignores, refuse_tracing};
 pub use tree::{
     become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_within, has_descendants,
-    kill_alone, terminate_descendants,
+    interrupt_descendants, kill_alone, terminate_descendants,
 };
 pub use watchdog::{MARKER, own_mark, own_program};
 

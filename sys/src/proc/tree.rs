@@ -102,6 +102,17 @@ pub fn terminate_descendants() {
     descendants(std::process::id()).iter().for_each(terminate);
 }
 
+/// Passes Ctrl-C on: sends SIGINT to what our programs run in other sessions than their own, such as a sandbox, or else to
+/// our programs and all that they started.
+pub fn interrupt_descendants() {
+    let own = std::process::id();
+    let found: Vec<Stat> = descendants(own).iter().filter_map(|id| system::stat(id.pid)).collect();
+    let sessions: Vec<i32> = found.iter().filter(|stat| stat.parent == own).map(|stat| stat.session).collect();
+    let inner: Vec<&Stat> = found.iter().filter(|stat| !sessions.contains(&stat.session)).collect();
+    let interrupted = if inner.is_empty() { found.iter().collect() } else { inner };
+    interrupted.iter().for_each(|stat| stat.id.signal(Signal::INT));
+}
+
 /// Ends all descendants of this process; returns `false` if some could not be killed. `grace` is the time between
 /// SIGTERM and SIGKILL; with zero they are killed at once.
 pub fn end_descendants(grace: Duration) -> bool {
