@@ -25,8 +25,8 @@ pub fn filter_launcher(isolation: Isolation, read: &[PathBuf]) -> io::Result<Vec
     Ok(words)
 }
 
-/// Runs the filter as `ISOLATION [READ…] -- COMMAND [FILE]` says and returns its exit code.
-pub fn run_filter(args: &[OsString]) -> Result<i32> {
+/// Runs the filter as `ISOLATION [READ…] -- COMMAND [FILE]` says.
+pub fn run_filter(args: &[OsString]) -> Result<()> {
     let usage = || Error::new(Kind::Usage, format!("{FILTER_COMMAND} is called by git"));
     let [isolation, rest @ ..] = args else { return Err(usage()) };
     let Some(separator) = rest.iter().position(|word| word == "--") else { return Err(usage()) };
@@ -40,7 +40,10 @@ pub fn run_filter(args: &[OsString]) -> Result<i32> {
     let place = Workplace { worktree: &worktree, appears_at: &worktree, writable: false };
     let mut sandbox = Sandbox::create(&scratch.path().join("sandbox"), isolation, place)?;
     sandbox.without_network();
-    read.iter().for_each(|path| sandbox.read(Path::new(path)));
+    for path in read.iter().map(Path::new).filter(|path| path.exists()) {
+        sandbox.read(path);
+        sandbox.link_below_home(path)?;
+    }
     // In the user's checkout they hold tokens and the state of runs.
     for private in [".git", ".mahabharatha"].map(|name| worktree.join(name)).iter().filter(|path| path.is_dir()) {
         sandbox.hide(private);
@@ -54,8 +57,11 @@ pub fn run_filter(args: &[OsString]) -> Result<i32> {
     if let Some(why) = sandbox.failure() {
         return Err(Error::new(Kind::Failed, why));
     }
-    Ok(match ended.status {
-        Exit::Code(code) => code,
-        Exit::Signal(signal) => 128 + signal,
-    })
+    if ended.status != Exit::Code(0) {
+        let what = format!("git's filter `{}` failed with {}", command.display(), ended.status);
+        return Err(Error::new(Kind::Failed, what).hint(
+            "If it needs files of your home, add them to `sandbox.read` in .mahabharatha/config.yaml; it has no network.",
+        ));
+    }
+    Ok(())
 }
