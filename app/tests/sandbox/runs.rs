@@ -1,5 +1,7 @@
 //! Whole runs in a sandbox: agents, verifications and gates work as usual and reach nothing else.
 
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::json;
 
 use crate::support::Repo;
@@ -162,6 +164,25 @@ fn nothing_lands_that_a_filter_could_not_change() {
         repo.write(".mahabharatha/config.yaml", &shown);
         repo.run(&["retry", "A"]).code(0);
         repo.run(&["run", "--accept-config"]).code(0);
+        assert_eq!(repo.git(&["cat-file", "-p", "main:a.q"]), "AGENT");
+    }
+}
+
+#[test]
+fn the_program_of_a_filter_is_shown_with_its_python_environment() {
+    for sandbox in ["bwrap", "landlock"] {
+        let home = tempfile::Builder::new().prefix("venv").tempdir().unwrap();
+        let environment = home.path().canonicalize().unwrap();
+        let program = environment.join("bin/strip");
+        let repo = filtered(sandbox, &format!("\"{}\" --keep", program.display()));
+        for dir in ["bin", "lib"] {
+            std::fs::create_dir(environment.join(dir)).unwrap();
+        }
+        std::fs::write(environment.join("pyvenv.cfg"), "").unwrap();
+        std::fs::write(environment.join("lib/strip.sh"), "tr a-z A-Z\n").unwrap();
+        std::fs::write(&program, format!("#!/bin/sh\nexec sh '{}/lib/strip.sh'\n", environment.display())).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        repo.run(&["run"]).code(0);
         assert_eq!(repo.git(&["cat-file", "-p", "main:a.q"]), "AGENT");
     }
 }
