@@ -82,8 +82,8 @@ impl Confinement {
             isolation => isolation,
         };
         if isolation == Isolation::Off {
-            let message =
-                "git's filters would run on agents' files without a sandbox, which containers are not for git";
+            let message = "git's filters cannot be confined: git runs outside the containers, and neither \
+                bubblewrap nor Landlock works here";
             return Err(Error::new(Kind::Preflight, message)
                 .hint("Install bubblewrap, or remove the filter from your git configuration."));
         }

@@ -29,7 +29,7 @@ pub fn run_if_called() -> Option<std::process::ExitCode> {
         && command == sandbox::FILTER_COMMAND
     {
         return Some(match sandbox::run_filter(args) {
-            Ok(code) => u8::try_from(code).unwrap_or(u8::MAX).into(),
+            Ok(()) => std::process::ExitCode::SUCCESS,
             Err(error) => failed(&error),
         });
     }

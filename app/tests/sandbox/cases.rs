@@ -157,6 +157,25 @@ pub const ATTACKS: &[Attack] = &[
     attack("limit of a process outside", "prlimit --pid @PID --nofile=99:99 && echo ESCAPED"),
     attack("priority of a process outside", "renice -n 9 -p @PID && echo ESCAPED"),
     attack("processors of a process outside", "taskset -p 1 @PID && echo ESCAPED"),
+    // Without a sandbox they would change all processes of the user who runs the tests.
+    only_confined(attack(
+        "priority of all processes of the user",
+        "perl -e '$b = getpriority(0, @PID); setpriority(2, 0, $b + 1); \
+            print \"ESCAPED\" if getpriority(0, @PID) != $b'",
+    )),
+    only_confined(attack(
+        "I/O priority of all processes of the user",
+        "perl -e '($s, $g) = qx(uname -m) =~ /aarch64/ ? (30, 31) : (251, 252); $b = syscall($g, 1, @PID); \
+            syscall($s, 3, 0, 16391); print \"ESCAPED\" if syscall($g, 1, @PID) != $b'",
+    )),
+    // Machine code of x86: setpriority(0, @PID, 5), then exit with its result. Not every kernel has 32-bit calls.
+    only_confined(attack(
+        "priority of a process outside by a 32-bit call",
+        "perl -e 'require DynaLoader; $p = syscall(9, 0, 4096, 7, 34, -1, 0); pipe(R, W); \
+            syswrite(W, $c = pack(\"H*\", \"b86100000031dbb9\" . unpack(\"H8\", pack(\"V\", @PID)) . \
+                \"ba05000000cd8089c3b801000000cd80\")); \
+            syscall(0, fileno(R), $p, length($c)); &{DynaLoader::dl_install_xsub(\"main::f\", $p)}()' && echo ESCAPED",
+    )),
     attack("process outside traced", "perl -e 'syscall(101, 16, @PID, 0, 0) == 0 && print \"ESCAPED\"'"),
     attack(
         "abstract socket",

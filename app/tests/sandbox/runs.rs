@@ -1,5 +1,7 @@
 //! Whole runs in a sandbox: agents, verifications and gates work as usual and reach nothing else.
 
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::json;
 
 use crate::support::Repo;
@@ -175,6 +177,64 @@ fn filters_are_confined_in_bubblewrap() {
 #[test]
 fn filters_are_confined_under_landlock() {
     a_filter_is_confined("landlock");
+}
+
+/// A task whose file goes through the filter `q`.
+fn filtered(sandbox: &str, command: &str) -> Repo {
+    let repo = Repo::new();
+    repo.config(&format!("agent: command\nretry: {{ max_attempts: 1 }}\nsandbox: {sandbox}\n"));
+    repo.write(".gitattributes", "*.q filter=q\n");
+    repo.commit("second");
+    repo.git(&["config", "filter.q.clean", command]);
+    repo.graph(
+        "x",
+        &[json!({
+            "id": "A", "title": "A", "level": 1, "files": { "create": ["a.q"] },
+            "run": "echo agent > a.q", "verification": { "command": "true" },
+        })],
+    );
+    repo
+}
+
+#[test]
+fn nothing_lands_that_a_filter_could_not_change() {
+    for sandbox in ["bwrap", "landlock"] {
+        let repo = filtered(sandbox, "sh ~/tools/strip.sh");
+        let tools = repo.home().join("tools");
+        std::fs::create_dir(&tools).unwrap();
+        std::fs::write(tools.join("strip.sh"), "tr a-z A-Z\n").unwrap();
+        repo.run(&["run"]).code(3);
+        assert!(repo.git_fails(&["cat-file", "-e", "main:a.q"]));
+        let reason = repo.task("A")["reason"].as_str().unwrap().to_string();
+        for said in ["`sh ~/tools/strip.sh` failed with exit code", "`sandbox.read`", "clean filter 'q' failed"] {
+            assert!(reason.contains(said), "{said} in {reason}");
+        }
+
+        let shown = format!("agent: command\nsandbox: {{ mode: {sandbox}, read: [~/tools] }}\n");
+        repo.write(".mahabharatha/config.yaml", &shown);
+        repo.run(&["retry", "A"]).code(0);
+        repo.run(&["run", "--accept-config"]).code(0);
+        assert_eq!(repo.git(&["cat-file", "-p", "main:a.q"]), "AGENT");
+    }
+}
+
+#[test]
+fn the_program_of_a_filter_is_shown_with_its_python_environment() {
+    for sandbox in ["bwrap", "landlock"] {
+        let home = tempfile::Builder::new().prefix("venv").tempdir().unwrap();
+        let environment = home.path().canonicalize().unwrap();
+        let program = environment.join("bin/strip");
+        let repo = filtered(sandbox, &format!("\"{}\" --keep", program.display()));
+        for dir in ["bin", "lib"] {
+            std::fs::create_dir(environment.join(dir)).unwrap();
+        }
+        std::fs::write(environment.join("pyvenv.cfg"), "").unwrap();
+        std::fs::write(environment.join("lib/strip.sh"), "tr a-z A-Z\n").unwrap();
+        std::fs::write(&program, format!("#!/bin/sh\nexec sh '{}/lib/strip.sh'\n", environment.display())).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        repo.run(&["run"]).code(0);
+        assert_eq!(repo.git(&["cat-file", "-p", "main:a.q"]), "AGENT");
+    }
 }
 
 #[test]

@@ -1,11 +1,15 @@
 //! Filters of the user's git, such as those that clean notebooks. They run on files that agents wrote, and may find code
 //! beside them (`python3 -m …`, `./tools/clean.sh`), so they run in a sandbox.
 
+use std::collections::BTreeSet;
+
 use super::Pinned;
 use crate::proc::shell_word;
 
 /// The keys of a filter that hold a command.
 const COMMANDS: [&str; 3] = ["clean", "smudge", "process"];
+/// A filter that changes nothing.
+const NO_CHANGE: &str = "cat";
 
 impl Pinned {
     /// Tells whether the user has filters that run code which an agent could have written.
@@ -14,15 +18,44 @@ impl Pinned {
     }
 
     /// Returns the same settings with filters that are started by this program and its arguments, which get the filter's
-    /// command after `--`, and the name of the file.
+    /// command after `--`, and the name of the file. Git fails if one of them does: it would otherwise take a file as it
+    /// is if, for example, the filter's program cannot be seen where it is started.
     pub fn with_filters_through(self, launcher: &[String]) -> Pinned {
+        let required = self.required_settings();
         let launcher = launcher.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ");
         let confined = |(key, value): (String, String)| {
             let value = if is_filter(&key, &value) { confined(&launcher, &key, &value) } else { value };
             (key, value)
         };
-        Pinned(self.0.into_iter().map(confined).collect())
+        Pinned(self.0.into_iter().map(confined).chain(required).collect())
     }
+
+    /// Returns the settings that make git fail if a filter fails. Git then also fails if a filter has no command for a
+    /// direction, so that such a direction gets one that changes nothing.
+    fn required_settings(&self) -> Vec<(String, String)> {
+        let mut settings = Vec::new();
+        for driver in self.0.iter().filter(|(key, value)| is_filter(key, value)).filter_map(|(key, _)| driver(key)) {
+            let key = |name: &str| format!("filter.{driver}.{name}");
+            let commands = match self.get(&key("process")) {
+                Some(_) => vec!["process"],
+                None => vec!["clean", "smudge"],
+            };
+            let command = |name: &str| self.get(&key(name)).unwrap_or_default();
+            // Git runs no command of the others, or one that is not confined.
+            if !commands.iter().any(|name| is_filter(&key(name), command(name))) {
+                continue;
+            }
+            let missing = commands.into_iter().filter(|name| command(name).is_empty());
+            settings.extend(missing.map(|name| (key(name), NO_CHANGE.to_owned())));
+            settings.push((key("required"), "true".to_owned()));
+        }
+        settings.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
+    }
+}
+
+/// Returns the name of the filter that has this key.
+fn driver(key: &str) -> Option<&str> {
+    key.strip_prefix("filter.")?.rsplit_once('.').map(|(driver, _)| driver)
 }
 
 /// Whether this setting is a filter's command. Those of Git LFS run as they are: they load no code, and need the user's
@@ -77,5 +110,27 @@ mod tests {
         assert_eq!(after(4), r#"'python3 -m strip 100%% '\''%%x'\'' "$1"' %f"#);
         assert_eq!(after(5), "'git-lfs smudge; ./run' %f");
         assert_eq!(after(6), r"'it'\''s 5%'");
+    }
+
+    #[test]
+    fn a_confined_filter_is_required_in_both_directions() {
+        let added = |settings: &[(&str, &str)]| {
+            let settings = settings.iter().map(|(key, value)| (key.to_string(), value.to_string()));
+            let pinned = Pinned(settings.collect());
+            let all = pinned.clone().with_filters_through(&["/own".into()]).0;
+            let added: Vec<String> =
+                all[pinned.0.len()..].iter().map(|(key, value)| format!("{key} {value}")).collect();
+            added.join(", ")
+        };
+        let clean = ("filter.a.b.clean", "x");
+        assert_eq!(added(&[clean]), "filter.a.b.required true, filter.a.b.smudge cat");
+        assert_eq!(added(&[clean, ("filter.a.b.smudge", "y")]), "filter.a.b.required true");
+        assert_eq!(added(&[("filter.a.b.smudge", ""), clean]), "filter.a.b.required true, filter.a.b.smudge cat");
+        assert_eq!(added(&[("filter.a.process", "p")]), "filter.a.required true");
+        // None of these commands is run, or none of ours.
+        assert_eq!(added(&[clean, ("filter.a.b.clean", "")]), "");
+        assert_eq!(added(&[clean, ("filter.a.b.process", "")]), "");
+        assert_eq!(added(&[clean, ("filter.a.b.process", "git-lfs filter-process")]), "");
+        assert_eq!(added(&[("filter.lfs.clean", "git-lfs clean -- %f")]), "");
     }
 }

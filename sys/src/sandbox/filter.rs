@@ -10,7 +10,7 @@ use mahabharatha_core::config::Isolation;
 
 use super::{Sandbox, Workplace};
 use crate::error::{Error, Kind, Result};
-use crate::proc::{Cmd, Exit, base_env, own_program};
+use crate::proc::{Cmd, Exit, base_env, expand_home, own_program};
 
 /// Name of the hidden command.
 pub const FILTER_COMMAND: &str = "confine-filter";
@@ -25,8 +25,8 @@ pub fn filter_launcher(isolation: Isolation, read: &[PathBuf]) -> io::Result<Vec
     Ok(words)
 }
 
-/// Runs the filter as `ISOLATION [READ…] -- COMMAND [FILE]` says and returns its exit code.
-pub fn run_filter(args: &[OsString]) -> Result<i32> {
+/// Runs the filter as `ISOLATION [READ…] -- COMMAND [FILE]` says.
+pub fn run_filter(args: &[OsString]) -> Result<()> {
     let usage = || Error::new(Kind::Usage, format!("{FILTER_COMMAND} is called by git"));
     let [isolation, rest @ ..] = args else { return Err(usage()) };
     let Some(separator) = rest.iter().position(|word| word == "--") else { return Err(usage()) };
@@ -40,22 +40,77 @@ pub fn run_filter(args: &[OsString]) -> Result<i32> {
     let place = Workplace { worktree: &worktree, appears_at: &worktree, writable: false };
     let mut sandbox = Sandbox::create(&scratch.path().join("sandbox"), isolation, place)?;
     sandbox.without_network();
-    read.iter().for_each(|path| sandbox.read(Path::new(path)));
+    for path in read.iter().map(Path::new).filter(|path| path.exists()) {
+        sandbox.read(path);
+        sandbox.link_below_home(path)?;
+    }
     // In the user's checkout they hold tokens and the state of runs.
     for private in [".git", ".mahabharatha"].map(|name| worktree.join(name)).iter().filter(|path| path.is_dir()) {
         sandbox.hide(private);
     }
-    let program = command.to_str().and_then(|command| command.split_whitespace().next()).map(Path::new);
+    let program = command.to_str().and_then(first_word).map(|word| expand_home(&word));
     if let Some(program) = program.filter(|program| program.is_absolute() && program.is_file()) {
-        sandbox.show_program(program, &worktree)?;
+        // A virtual environment of Python has its packages beside the directory of its programs.
+        let is_private = |dir: &Path| {
+            sandbox.home.starts_with(dir) || worktree.starts_with(dir) || dir.join(".git").symlink_metadata().is_ok()
+        };
+        let environment = program.ancestors().nth(2).filter(|dir| dir.join("pyvenv.cfg").is_file());
+        environment.filter(|dir| !is_private(dir)).into_iter().for_each(|dir| sandbox.read(dir));
+        sandbox.show_program(&program, &worktree)?;
     }
     let cmd = Cmd::new("/bin/sh").arg("-c").arg(command).arg("sh").args(file).envs(base_env(&[]));
     let ended = sandbox.confine(cmd.inherited().timeout(FILTER_TIMEOUT))?.run().map_err(cannot())?;
     if let Some(why) = sandbox.failure() {
         return Err(Error::new(Kind::Failed, why));
     }
-    Ok(match ended.status {
-        Exit::Code(code) => code,
-        Exit::Signal(signal) => 128 + signal,
-    })
+    if ended.status != Exit::Code(0) {
+        let what = format!("git's filter `{}` failed with {}", command.display(), ended.status);
+        return Err(Error::new(Kind::Failed, what).hint(
+            "If it needs files of your home, add them to `sandbox.read` in .mahabharatha/config.yaml; it has no network.",
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the first word of a line as a shell reads it; `None` if that depends on variables or on other commands.
+fn first_word(line: &str) -> Option<String> {
+    let (mut word, mut quote) = (String::new(), None);
+    let mut characters = line.trim_start().chars();
+    while let Some(c) = characters.next() {
+        match quote {
+            Some(end) if c == end => quote = None,
+            Some('\'') => word.push(c),
+            _ if c == '\\' => word.push(characters.next()?),
+            _ if matches!(c, '$' | '`') => return None,
+            Some(_) => word.push(c),
+            None if matches!(c, '\'' | '"') => quote = Some(c),
+            None if c.is_whitespace() || ";|&<>()".contains(c) => break,
+            None => word.push(c),
+        }
+    }
+    (quote.is_none() && !word.is_empty()).then_some(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_of_a_command_is_its_first_word() {
+        for (command, program) in [
+            (r#""/home/u/venv/bin/strip" --keep"#, Some("/home/u/venv/bin/strip")),
+            ("  /bin/a\tb", Some("/bin/a")),
+            ("'/a b/c'd e", Some("/a b/cd")),
+            (r"/a\ b c", Some("/a b")),
+            ("/bin/a|b", Some("/bin/a")),
+            ("'it''s' $x", Some("its")),
+            ("'$x' y", Some("$x")),
+            ("\"$HOME/a\"", None),
+            ("`which a`", None),
+            ("'a", None),
+            ("", None),
+        ] {
+            assert_eq!(first_word(command).as_deref(), program, "{command}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Walks and removes directory trees that hostile code may have written to, without following symbolic links.
 
-use std::fs::{self, DirEntry, FileType, Permissions};
+use std::fs::{self, DirEntry, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -55,23 +55,23 @@ pub fn remove(path: &Path) -> Result<()> {
     }
     let _ = fs::set_permissions(path, Permissions::from_mode(0o700));
     make_writable(path);
-    match fs::remove_dir_all(path) {
-        // The standard library keeps a directory open for each level.
-        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
-            flatten(path).and_then(|()| fs::remove_dir_all(path))
-        }
-        removed => removed,
-    }
-    .map_err(io("remove", path))
+    // The standard library keeps a directory open for each level, and deep ones have a path that is too long to make
+    // them writable.
+    fs::remove_dir_all(path)
+        .or_else(|_| flatten(path).and_then(|()| fs::remove_dir_all(path)))
+        .map_err(io("remove", path))
 }
 
-/// Moves directories that are nested deeply to the top, so that none of them is.
+/// Moves directories that are nested deeply to the top, so that none of them is, and makes all accessible.
 fn flatten(top: &Path) -> std::io::Result<()> {
+    make_accessible(top);
     let moved = tempfile::tempdir_in(top)?.keep();
     let mut open = vec![(top.to_owned(), 0)];
     let mut number = 0;
     while let Some((dir, depth)) = open.pop() {
         for entry in fs::read_dir(&dir)?.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            // Moving a directory also changes its link to the one above.
+            make_accessible(&entry.path());
             if depth < MAX_DEPTH && dir.as_os_str().len() < MAX_PATH_BYTES {
                 open.push((entry.path(), depth + 1));
                 continue;
@@ -85,19 +85,25 @@ fn flatten(top: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Removes everything below `dir` that is neither a file, a directory nor a link, and makes `dir` accessible. Git and
-/// others would wait for ever for the other end of a named pipe. Call it only while no program can add one.
+/// Removes everything below `dir` that is neither a file, a directory nor a link, makes `dir` accessible and all
+/// directories below it readable. Git and others would wait for ever for the other end of a named pipe, also in a
+/// directory that cannot be listed. Call it only while no program can add one.
 pub fn remove_special_files(dir: &Path) -> Result<()> {
     make_accessible(dir);
     let mut special = Vec::new();
     walk(dir, |path, entry| {
-        let is_special = |kind: FileType| !kind.is_file() && !kind.is_dir() && !kind.is_symlink();
-        if entry.file_type().is_ok_and(is_special) {
-            special.push(dir.join(path));
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => require(&dir.join(path), 0o500),
+            Ok(kind) if !kind.is_file() && !kind.is_symlink() => special.push(dir.join(path)),
+            _ => {}
         }
         true
     });
-    special.iter().try_for_each(|path| remove_file(path))
+    for path in special {
+        path.parent().into_iter().for_each(make_accessible);
+        remove_file(&path)?;
+    }
+    Ok(())
 }
 
 /// Removes everything in `dir` but these directories, which are emptied, these files, and the directories that lead to
@@ -134,7 +140,12 @@ fn empty_below(dir: &Path, below: &Path, kept: &Kept<'_>) -> Result<bool> {
 
 /// Lets us list and change a directory, whatever a program made of its permissions.
 pub fn make_accessible(dir: &Path) {
-    if fs::symlink_metadata(dir).is_ok_and(|found| found.is_dir() && found.mode() & 0o700 != 0o700) {
+    require(dir, 0o700);
+}
+
+/// Gives us all permissions of a directory if we lack one of these.
+fn require(dir: &Path, permissions: u32) {
+    if fs::symlink_metadata(dir).is_ok_and(|found| found.is_dir() && found.mode() & permissions != permissions) {
         // What cannot be changed is reported when it is read.
         let _ = fs::set_permissions(dir, Permissions::from_mode(0o700));
     }
@@ -177,10 +188,20 @@ pub fn make_writable(dir: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+
     use super::*;
+
+    /// Makes permissions of files apply to this test even if root runs it.
+    fn respect_permissions() {
+        let mut sets = capabilities(None).unwrap();
+        sets.effective -= CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
+        set_capabilities(None, sets).unwrap();
+    }
 
     #[test]
     fn directories_nested_deeper_than_a_process_may_open_are_removed() {
+        respect_permissions();
         let dir = tempfile::tempdir().unwrap();
         let deep = dir.path().join("deep");
         // Made from the inside out: their path is longer than the system allows.
@@ -188,14 +209,60 @@ mod tests {
         for _ in 0..3000 {
             let outer = dir.path().join("outer");
             fs::create_dir(&outer).unwrap();
-            fs::rename(&deep, outer.join("inner")).unwrap();
+            let inner = outer.join("inner");
+            fs::rename(&deep, &inner).unwrap();
+            fs::set_permissions(&inner, Permissions::from_mode(0o500)).unwrap();
             fs::rename(&outer, &deep).unwrap();
         }
+        fs::set_permissions(&deep, Permissions::from_mode(0o500)).unwrap();
         flatten(&deep).unwrap();
         let levels = all_below(&deep).iter().map(|path| path.components().count()).max();
         assert!(levels < Some(50), "{levels:?}");
         remove(&deep).unwrap();
         assert!(!deep.exists());
+    }
+
+    #[test]
+    fn deep_directories_without_permissions_are_removed() {
+        respect_permissions();
+        let dir = tempfile::tempdir().unwrap();
+        let deep = dir.path().join("deep");
+        fs::create_dir(&deep).unwrap();
+        // Few enough to be open at once, and too long for a path.
+        for _ in 0..60 {
+            let outer = dir.path().join("outer");
+            let inner = outer.join("i".repeat(200));
+            fs::create_dir(&outer).unwrap();
+            fs::rename(&deep, &inner).unwrap();
+            fs::set_permissions(&inner, Permissions::from_mode(0o000)).unwrap();
+            fs::rename(&outer, &deep).unwrap();
+        }
+        remove(&deep).unwrap();
+        assert!(!deep.exists());
+    }
+
+    #[test]
+    fn named_pipes_in_directories_without_permissions_are_removed() {
+        respect_permissions();
+        let dir = tempfile::tempdir().unwrap();
+        let modes = [0o000, 0o300, 0o500];
+        let names = modes.map(|mode| format!("d{mode:o}"));
+        for (name, mode) in names.iter().zip(modes) {
+            let place = dir.path().join(name);
+            fs::create_dir(&place).unwrap();
+            assert!(std::process::Command::new("mkfifo").arg(place.join("pipe")).status().unwrap().success());
+            fs::set_permissions(&place, Permissions::from_mode(mode)).unwrap();
+        }
+        let read_only = dir.path().join("read-only");
+        fs::create_dir(&read_only).unwrap();
+        fs::set_permissions(&read_only, Permissions::from_mode(0o555)).unwrap();
+        remove_special_files(dir.path()).unwrap();
+        for name in &names {
+            make_accessible(&dir.path().join(name));
+        }
+        let left = [&names[..], &["read-only".to_owned()]].concat();
+        assert_eq!(all_below(dir.path()), left.iter().map(PathBuf::from).collect::<Vec<_>>());
+        assert_eq!(fs::metadata(&read_only).unwrap().mode() & 0o777, 0o555);
     }
 
     #[test]
