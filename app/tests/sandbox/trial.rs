@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use mahabharatha_testing::terminal::Terminal;
+
 use crate::support::{Ran, Repo};
 
 const SANDBOXES: [&str; 3] = ["bwrap", "landlock", "off"];
@@ -123,4 +125,28 @@ fn without_a_command_the_users_shell_is_opened() {
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"echo \"in ${BASH_VERSION:+bash}\"; exit 5\n")
         .unwrap();
     Ran::of(child.wait_with_output().unwrap()).code(5).says("in bash");
+}
+
+#[test]
+fn ctrl_c_interrupts_the_programs_of_a_shell_and_not_the_shell() {
+    for sandbox in ["bwrap", "landlock"] {
+        let repo = confined_by(sandbox);
+        let mut terminal = Terminal::open(&repo, "sandbox", &[("SHELL", "/bin/bash")]);
+        // The output is not what is typed.
+        terminal.press("echo ready $((6*7)); sleep 1000\n");
+        terminal.wait_for(&repo, "ready 42");
+        terminal.press("\x03");
+        terminal.press("echo code $(($? + 1000)); exit 7\n");
+        terminal.wait_for(&repo, "code 1130");
+        assert_eq!(terminal.end().0, 7, "{sandbox}");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_a_command_in_the_sandbox() {
+    let repo = confined_by("bwrap");
+    let mut terminal = Terminal::open(&repo, "sandbox -- 'echo ready $((6*7)); exec sleep 1000'", &[]);
+    terminal.wait_for(&repo, "ready 42");
+    terminal.press("\x03");
+    assert_eq!(terminal.end().0, 130);
 }
