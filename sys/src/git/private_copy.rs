@@ -62,7 +62,8 @@ impl Git {
         let exclude = bounded::read(&self.git_dir.join("info/exclude"), LARGE_FILE_BYTES).unwrap_or_default();
         let exclude = [exclude.as_slice(), b"\n/.gsd/\n"].concat();
         let write = || -> io::Result<()> {
-            for dir in ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info", "hooks"] {
+            // Git creates the others when it needs them; each file takes time, since every program has a copy of its own.
+            for dir in ["objects/info", "refs", "info"] {
                 fs::create_dir_all(copy.dir.join(dir))?;
             }
             let objects: String = copy.objects.iter().map(|dir| format!("{}\n", dir.display())).collect();
