@@ -41,7 +41,8 @@ struct Calls {
     of_several: [(u32, u32); 2],
 }
 
-const PRIO_USER: u32 = libc::PRIO_USER as u32;
+/// Values of the first argument that mean all processes of a user.
+const PRIO_USER: u32 = 2;
 const IOPRIO_WHO_USER: u32 = 3;
 
 const NATIVE_CALLS: Calls = Calls {
