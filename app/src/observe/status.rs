@@ -1,6 +1,5 @@
 //! A feature's status for programs, as `status --json` prints it and the page shows it.
 
-use mahabharatha_core::cost::Cost;
 use mahabharatha_core::graph::{Rules, TaskGraph};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::spec::{Shared, TaskSpec};
@@ -13,7 +12,6 @@ use mahabharatha_engine::specs;
 use mahabharatha_setup::planning::{self, ApprovalStatus};
 use mahabharatha_sys::error::{Error, Result};
 use mahabharatha_sys::project::Place;
-use mahabharatha_sys::store::costs;
 use serde_json::json;
 
 use super::data::Data;
@@ -34,13 +32,8 @@ pub fn run_json<'d>(place: &Place, run: &Run, data: &'d mut Data) -> Result<Stat
     if approval != ApprovalStatus::Missing {
         status.fields["requirements"] = json!(approval);
     }
-    status.fields["setup"] = json!(setup_cost(place)?);
+    status.fields["setup"] = json!(place.project.setup_cost()?);
     Ok(status)
-}
-
-/// Returns the cost of `init --agent`, which belongs to no feature.
-pub fn setup_cost(place: &Place) -> Result<Cost> {
-    costs::total(&place.project.setup_costs())
 }
 
 /// Reads a feature that has not run; an error if nothing is known about it.
@@ -82,7 +75,7 @@ impl Planned {
         let mut fields = extended(json!({ "level": null, "workers": [], "mismatches": [] }), &self.view);
         self.view.tasks = tasks;
         fields["requirements"] = json!(self.requirements);
-        fields["setup"] = json!(setup_cost(place)?);
+        fields["setup"] = json!(place.project.setup_cost()?);
         Ok(StatusJson { fields, tasks: &self.view.tasks })
     }
 }

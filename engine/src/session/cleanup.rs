@@ -70,10 +70,10 @@ pub fn is_unbegun(place: &Place) -> bool {
     !has_specs && !paths.journal().exists() && !paths.interview_draft().exists()
 }
 
-/// Removes what makes a feature known of which there is nothing else: what planning it cost, and its empty directory of
-/// specs. The lock file stays, as every lock file does.
+/// Removes what makes a feature known for which nothing was written: its empty directory of specs, and its cost, which
+/// becomes part of the project's setup cost. The lock file stays, as every lock file does.
 pub fn forget_unbegun(place: &Place, _lock: &FeatureLock) -> Result<()> {
-    place.paths.forget_planning_cost()?;
+    place.paths.give_back_planning_cost(&place.project)?;
     tree::remove_file(&place.paths.holder_file())?;
     // Only if it is empty.
     let _ = fs::remove_dir(place.paths.specs());

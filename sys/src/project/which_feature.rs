@@ -95,7 +95,7 @@ impl Project {
         let mut features = self.features_with_specs();
         let has_records = |feature: &Feature| {
             let paths = self.feature(feature);
-            paths.journal().exists() || paths.planning_costs().exists()
+            paths.journal().exists() || paths.has_planning_costs()
         };
         features.extend(named_directories(&self.shared_dir()).filter(has_records));
         features.sort();
