@@ -47,10 +47,12 @@ pub fn clean(place: &Place, lock: &FeatureLock, request: Request) -> Result<Clea
     }
     let mut cleaned = Cleaned { gone: going.iter().map(ToString::to_string).collect(), kept, warning: None };
     if is_unbegun(place) {
+        if is_known(place) {
+            cleaned.gone.push(format!("the feature {}, for which nothing was written", place.feature));
+        }
         if !request.dry_run {
             forget_unbegun(place, lock)?;
         }
-        cleaned.gone.push(format!("feature {}, of which nothing was planned", place.feature));
     }
     if run.is_none_or(|run| run.ended() == Some(&End::Completed)) {
         // An unfinished run still needs its task list.
@@ -68,6 +70,11 @@ pub fn is_unbegun(place: &Place) -> bool {
     let is_ours = |entry: &fs::DirEntry| entry.path() == paths.holder_file();
     let has_specs = fs::read_dir(paths.specs()).is_ok_and(|entries| entries.flatten().any(|entry| !is_ours(&entry)));
     !has_specs && !paths.journal().exists() && !paths.interview_draft().exists()
+}
+
+/// Tells whether anything but its lock shows that there is a feature for which nothing was written.
+fn is_known(place: &Place) -> bool {
+    place.paths.has_planning_costs() || place.paths.specs().is_dir()
 }
 
 /// Removes what makes a feature known for which nothing was written: its empty directory of specs, and its cost, which

@@ -103,11 +103,15 @@ impl Project {
         features
     }
 
-    /// Fails if there is no such feature. `source` is what named it, if not the caller's argument or flag.
+    /// Like `check_exists`, but if there are no features at all, the command itself says how to begin one.
     pub fn check_known(&self, feature: &Feature, source: Option<&str>) -> Result<()> {
+        if self.known_features().is_empty() { Ok(()) } else { self.check_exists(feature, source) }
+    }
+
+    /// Fails if there is no such feature. `source` is what named it, if not the caller's argument or flag.
+    pub fn check_exists(&self, feature: &Feature, source: Option<&str>) -> Result<()> {
         let known = self.known_features();
-        // Where there are none at all, the command itself says how to begin one.
-        if known.is_empty() || known.contains(feature) {
+        if known.contains(feature) {
             return Ok(());
         }
         let names: Vec<&str> = known.iter().map(Feature::as_str).collect();
