@@ -123,6 +123,11 @@ impl Project {
         )))
     }
 
+    /// Returns a feature that does not exist yet: of this name, or of the name with a number after it.
+    pub fn unused_feature(&self, name: &str) -> Feature {
+        unused_name(name, &self.known_features())
+    }
+
     fn only_spec(&self) -> Option<Feature> {
         let specified = self.features_with_specs();
         (specified.len() == 1).then(|| specified.into_iter().next())?
@@ -147,6 +152,13 @@ impl Project {
         });
         newest.max().map(|(_, feature)| feature)
     }
+}
+
+fn unused_name(name: &str, known: &[Feature]) -> Feature {
+    let names = std::iter::once(name.to_owned()).chain((2_u64..).map(|number| format!("{name}-{number}")));
+    let features = names.filter_map(|name| Feature::new(name).ok());
+    let mut unused = features.filter(|feature| !known.contains(feature));
+    unused.next().expect("the numbers do not end")
 }
 
 /// Directories in `dir` that are named like a feature.
@@ -289,6 +301,13 @@ mod tests {
         place.state("x.json", 0);
         place.current([0xff, 0xfe]);
         assert_eq!(place.which(None, "", "").unwrap_err().kind(), Kind::Invalid);
+    }
+
+    #[test]
+    fn a_name_that_is_taken_gets_a_number() {
+        let known = ["x", "x-2"].map(|name| Feature::new(name).unwrap());
+        assert_eq!(unused_name("x", &known).as_str(), "x-3");
+        assert_eq!(unused_name("y", &known).as_str(), "y");
     }
 
     #[test]
