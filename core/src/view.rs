@@ -15,7 +15,7 @@ use serde::{Serialize, Serializer};
 pub use self::blockers::{Blocker, Blockers, answer_to, approval_command};
 pub use self::merged::merged_phrase;
 pub use self::next::{Next, Step};
-pub use self::planned::PlannedView;
+pub use self::planned::{Draft, PlannedView};
 pub use self::spec::SpecView;
 use crate::cost::Cost;
 use crate::graph::Task;

@@ -3,7 +3,7 @@
 use mahabharatha_core::graph::{Rules, TaskGraph};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::spec::{Shared, TaskSpec};
-use mahabharatha_core::view::{Blocker, PlannedView, RunView};
+use mahabharatha_core::view::{Blocker, Draft, PlannedView, RunView};
 use mahabharatha_engine::claude::tasks;
 use mahabharatha_engine::report::extended;
 use mahabharatha_engine::report::status::{self, ListView, StatusJson};
@@ -43,23 +43,28 @@ pub fn planned(place: &Place) -> Result<Planned> {
     let start = specs::start_tree(&place.project.git(), &place.project.head_commit()?)?;
     let design = specs::find_design(&place.paths, &start, rules_to_show(place))?;
     let requirements = (approval != ApprovalStatus::Missing).then_some(approval);
+    let mut view = PlannedView::of(place.feature.as_str(), draft_of(&design, approval), cost);
     let (graph, problem) = match design {
         specs::FoundDesign::Valid(graph) => (Some(graph), None),
         specs::FoundDesign::Missing if requirements.is_none() && cost.is_zero() => return Err(control::no_run(place)),
         specs::FoundDesign::Missing => (None, None),
         specs::FoundDesign::Invalid(cause) => (None, Some(cause)),
     };
-    let mut view = PlannedView::of(place.feature.as_str(), graph.as_deref(), cost);
-    if requirements.is_none() && graph.is_none() && problem.is_none() {
-        // Not even a draft was written; it has only cost something.
-        view.status = "empty";
-    }
     if let Some(cause) = problem {
         let resolution = format!("`mahabharatha design {} --validate-only` lists every problem", place.feature);
         let list = format!("mahabharatha design {} --validate-only", place.feature);
         view.blockers.push(Blocker::new("design", "design", cause, resolution).commands([list]));
     }
     Ok(Planned { view, requirements, graph })
+}
+
+/// Returns what was written for a feature that has not run.
+pub(super) fn draft_of(design: &specs::FoundDesign, requirements: ApprovalStatus) -> Draft<'_> {
+    match design {
+        specs::FoundDesign::Valid(graph) => Draft::Design(graph),
+        specs::FoundDesign::Missing if requirements == ApprovalStatus::Missing => Draft::Nothing,
+        specs::FoundDesign::Missing | specs::FoundDesign::Invalid(_) => Draft::Unfinished,
+    }
 }
 
 impl Planned {
