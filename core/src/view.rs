@@ -15,7 +15,7 @@ use serde::{Serialize, Serializer};
 pub use self::blockers::{Blocker, Blockers, answer_to, approval_command};
 pub use self::merged::merged_phrase;
 pub use self::next::{Next, Step};
-pub use self::planned::PlannedView;
+pub use self::planned::{Draft, PlannedView};
 pub use self::spec::SpecView;
 use crate::cost::Cost;
 use crate::graph::Task;
@@ -374,7 +374,7 @@ fn level_view(run: &Run, level: &LevelState, views: &[TaskView]) -> LevelView {
     let skipped = count(|status| matches!(status, TaskStatus::Skipped { .. }));
     let (commit, merged_at) = match &level.status {
         LevelStatus::Merged { commit, at, landed: true } => (Some(commit.clone()), Some(Stamp(*at))),
-        LevelStatus::Merged { at, .. } if skipped < level.tasks.len() => (None, Some(Stamp(*at))),
+        LevelStatus::Merged { at, .. } if !run.had_nothing_to_merge(level) => (None, Some(Stamp(*at))),
         _ => (None, None),
     };
     LevelView {

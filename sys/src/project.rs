@@ -145,7 +145,7 @@ impl Project {
         self.common_dir.join("mahabharatha")
     }
 
-    /// Returns the file with the cost of agent calls during project setup. No feature can have this name.
+    /// Returns the file to which the cost of agent calls during project setup is appended. No feature can have this name.
     pub fn setup_costs(&self) -> PathBuf {
         self.shared_dir().join("setup.jsonl")
     }

@@ -39,7 +39,7 @@ pub fn run(global: &Global, ui: &Ui, args: &CleanupArgs) -> Result<ExitCode> {
         let places = project.known_features().into_iter().map(|feature| Place::new(project.clone(), feature));
         places.filter(|place| place.paths.dir().is_dir()).collect()
     } else {
-        vec![global.known_place(args.feature.as_deref())?]
+        vec![global.cleanable_place(args.feature.as_deref())?]
     };
     let request = Request { dry_run: args.dry_run, force: args.force };
     let mut all = Cleaned::default();

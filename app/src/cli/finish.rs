@@ -55,7 +55,8 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
     match end {
         End::Completed => completed(place, ui),
         End::LevelMerged { level } => {
-            ui.note(&format!("level {level} of {feature} is merged; go on with the levels above it: {go_on}"));
+            let merged = control::read_run(place)?.merged_level_phrase(*level);
+            ui.note(&format!("{feature}: {merged}; go on with the levels above it: {go_on}"));
             Ok(ExitCode::Done)
         }
         End::Blocked => Err(blocked(place, &control::read_run(place)?, &go_on)),

@@ -93,7 +93,7 @@ fn try_merge(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode
     let level = args.level.map_or(current.level, Level);
     let is_merged = |status: &LevelStatus| matches!(status, LevelStatus::Merged { .. });
     if run.levels().iter().any(|other| other.level == level && is_merged(&other.status)) {
-        ui.note(&format!("level {level} of {} is merged", place.feature));
+        ui.note(&format!("{}: {}", place.feature, run.merged_level_phrase(level)));
         return Ok(ExitCode::Done);
     }
     if level != current.level {

@@ -27,9 +27,9 @@ pub fn resume(global: &Global, ui: &Ui, args: &PauseArgs) -> Result<ExitCode> {
 
 fn tell(global: &Global, ui: &Ui, args: &PauseArgs, command: &Command) -> Result<ExitCode> {
     let place = global.known_place(args.feature.as_deref())?;
-    let answer = control::send_to_driver(&place, command)?;
-    let message = answer.message.unwrap_or_default();
     let paused = *command == Command::Pause;
+    let answer = control::send_to_driver(&place, command, if paused { "pause" } else { "resume" })?;
+    let message = answer.message.unwrap_or_default();
     if answer.declined {
         let wanted = if paused { "paused" } else { "resumed" };
         return Err(Error::new(Kind::Invalid, format!("{} cannot be {wanted}: {message}", place.feature))

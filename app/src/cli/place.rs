@@ -17,6 +17,17 @@ impl Global {
         Ok(place)
     }
 
+    /// Like `known_place`; if the project has no feature at all, one of which only the directory is left will do.
+    pub fn cleanable_place(&self, argument: Option<&str>) -> Result<Place> {
+        let (place, source) = self.find_place(argument)?;
+        if place.paths.dir().is_dir() {
+            place.project.check_known(&place.feature, source)?;
+        } else {
+            place.project.check_exists(&place.feature, source)?;
+        }
+        Ok(place)
+    }
+
     /// Returns the project and the feature; an argument has the same effect as `--feature`.
     pub fn place(&self, argument: Option<&str>) -> Result<Place> {
         self.find_place(argument).map(|(place, _)| place)

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use clap::Args;
 use mahabharatha_core::graph::Severity;
-use mahabharatha_core::ids::Feature;
 use mahabharatha_core::run::event::Intent;
 use mahabharatha_engine::session::Options;
 use mahabharatha_engine::session::cleanup::{forget_unbegun, is_unbegun};
@@ -114,13 +113,12 @@ fn check(ui: &Ui, args: &QuickArgs) -> Result<()> {
 /// Returns a feature that does not exist yet: the named one, or one named after what the user wants.
 fn new_place(global: &Global, args: &QuickArgs) -> Result<Place> {
     let project = global.project()?;
-    let known = project.known_features();
     if !global.names_a_feature() {
-        let feature = unused_name(&args.name(), &known);
+        let feature = project.unused_feature(&args.name());
         return Ok(Place::new(project, feature));
     }
     let place = global.place(None)?;
-    if known.contains(&place.feature) {
+    if project.known_features().contains(&place.feature) {
         return Err(Error::new(Kind::Usage, format!("there is a feature {} already", place.feature)).hint(format!(
             "Go on with it: mahabharatha status {0}. Or name another one with --feature.",
             place.feature
@@ -190,15 +188,10 @@ fn slug(text: &str) -> String {
     if name.is_empty() { "quick".to_owned() } else { name }
 }
 
-fn unused_name(name: &str, known: &[Feature]) -> Feature {
-    let names = std::iter::once(name.to_owned()).chain((2_u64..).map(|number| format!("{name}-{number}")));
-    let features = names.filter_map(|name| Feature::new(name).ok());
-    let mut unused = features.filter(|feature| !known.contains(feature));
-    unused.next().expect("the numbers do not end")
-}
-
 #[cfg(test)]
 mod tests {
+    use mahabharatha_core::ids::Feature;
+
     use super::*;
 
     #[test]
@@ -216,12 +209,5 @@ mod tests {
         let long = slug(&"word ".repeat(50));
         assert!(long.len() <= MAX_NAME_CHARS && long.ends_with("word"), "{long}");
         assert_eq!(slug(&"x".repeat(100)).len(), MAX_NAME_CHARS);
-    }
-
-    #[test]
-    fn a_name_that_is_taken_gets_a_number() {
-        let known = ["x", "x-2"].map(|name| Feature::new(name).unwrap());
-        assert_eq!(unused_name("x", &known).as_str(), "x-3");
-        assert_eq!(unused_name("y", &known).as_str(), "y");
     }
 }

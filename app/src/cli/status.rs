@@ -26,7 +26,7 @@ use serde_json::json;
 
 use super::exit::ExitCode;
 use super::{Global, on_screen, status_line};
-use crate::observe::{Feed, planned, run_json, setup_cost, task_list};
+use crate::observe::{Feed, planned, run_json, task_list};
 use crate::screen::Purpose;
 
 /// Lines shown of each worker's log.
@@ -134,7 +134,7 @@ fn look(place: &Place, ui: &Ui, watched: bool) -> Result<Look> {
     if approval_status == ApprovalStatus::Changed {
         text.push_str(&format!("\nRequirements: {approval_status}.\n"));
     }
-    text.push_str(&setup_line(setup_cost(place)?));
+    text.push_str(&setup_line(place.project.setup_cost()?));
     if !watched {
         leave_to_system((feed, data));
     }
@@ -154,12 +154,13 @@ fn not_run_yet(place: &Place, ui: &Ui) -> Result<String> {
     }
     let requirements = planned.requirements.map(|status| status.to_string());
     let text = planned_text(&planned.view, requirements.as_deref(), ui.columns(), ui.paint());
-    Ok(text + &setup_line(setup_cost(place)?))
+    Ok(text + &setup_line(place.project.setup_cost()?))
 }
 
-/// Formats the cost of `init --agent`, which belongs to no feature; empty if it was not used.
+/// Formats the cost that is not charged to a feature yet; empty if there is none.
 fn setup_line(setup: Cost) -> String {
-    cost_fact(setup).map(|cost| format!("\nSetting up the project (init --agent): {cost}.\n")).unwrap_or_default()
+    let line = |cost| format!("\nNot charged to a feature yet (init --agent, features that were given up): {cost}.\n");
+    cost_fact(setup).map(line).unwrap_or_default()
 }
 
 /// Returns the job of each worker's latest attempt.

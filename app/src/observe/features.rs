@@ -11,12 +11,12 @@ use mahabharatha_core::view::{PlannedView, Stamp, TaskView};
 use mahabharatha_engine::report::list::Listed;
 use mahabharatha_engine::session::{self, control};
 use mahabharatha_engine::specs;
-use mahabharatha_setup::planning::{self, ApprovalStatus};
+use mahabharatha_setup::planning;
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::project::{Place, Project};
 use mahabharatha_sys::store::journal::Journal;
 
-use super::status::rules_to_show;
+use super::status::{draft_of, rules_to_show};
 
 /// Returns an entry for each feature.
 pub fn features(project: &Project) -> Result<Vec<Listed>> {
@@ -55,18 +55,12 @@ fn of_run(place: &Place) -> Result<Option<Listed>> {
 
 fn of_spec(place: &Place, start: &StartTree) -> Result<Listed> {
     let planning = place.paths.planning_cost()?;
-    let (graph, problem) = match specs::find_design(&place.paths, start, rules_to_show(place))? {
-        specs::FoundDesign::Valid(graph) => (Some(graph), None),
-        specs::FoundDesign::Invalid(why) => (None, Some(why)),
-        specs::FoundDesign::Missing => (None, None),
-    };
-    let view = PlannedView::of(place.feature.as_str(), graph.as_deref(), planning);
-    let is_draft =
-        planning::approval_status(&place.project, &place.paths)? == ApprovalStatus::Missing && graph.is_none();
-    let status = match &problem {
-        Some(_) => "invalid",
-        None if is_draft => "empty",
-        None => view.status,
+    let requirements = planning::approval_status(&place.project, &place.paths)?;
+    let design = specs::find_design(&place.paths, start, rules_to_show(place))?;
+    let view = PlannedView::of(place.feature.as_str(), draft_of(&design, requirements), planning);
+    let (status, problem) = match design {
+        specs::FoundDesign::Invalid(why) => ("invalid", Some(why)),
+        specs::FoundDesign::Valid(_) | specs::FoundDesign::Missing => (view.status, None),
     };
     let times = written_at(place.paths.specs());
     Ok(Listed {

@@ -13,4 +13,4 @@ pub use data::{Data, progress};
 pub use features::features;
 pub use feed::Feed;
 pub use output::{OutputKind, OutputLine, TAIL_BYTES, cut_line, is_output, leaves_out, output_lines};
-pub use status::{Planned, planned, run_json, setup_cost, task_list};
+pub use status::{Planned, planned, run_json, task_list};

@@ -1,10 +1,9 @@
 //! A feature's status for programs, as `status --json` prints it and the page shows it.
 
-use mahabharatha_core::cost::Cost;
 use mahabharatha_core::graph::{Rules, TaskGraph};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::spec::{Shared, TaskSpec};
-use mahabharatha_core::view::{Blocker, PlannedView, RunView};
+use mahabharatha_core::view::{Blocker, Draft, PlannedView, RunView};
 use mahabharatha_engine::claude::tasks;
 use mahabharatha_engine::report::extended;
 use mahabharatha_engine::report::status::{self, ListView, StatusJson};
@@ -13,7 +12,6 @@ use mahabharatha_engine::specs;
 use mahabharatha_setup::planning::{self, ApprovalStatus};
 use mahabharatha_sys::error::{Error, Result};
 use mahabharatha_sys::project::Place;
-use mahabharatha_sys::store::costs;
 use serde_json::json;
 
 use super::data::Data;
@@ -34,13 +32,8 @@ pub fn run_json<'d>(place: &Place, run: &Run, data: &'d mut Data) -> Result<Stat
     if approval != ApprovalStatus::Missing {
         status.fields["requirements"] = json!(approval);
     }
-    status.fields["setup"] = json!(setup_cost(place)?);
+    status.fields["setup"] = json!(place.project.setup_cost()?);
     Ok(status)
-}
-
-/// Returns the cost of `init --agent`, which belongs to no feature.
-pub fn setup_cost(place: &Place) -> Result<Cost> {
-    costs::total(&place.project.setup_costs())
 }
 
 /// Reads a feature that has not run; an error if nothing is known about it.
@@ -50,23 +43,28 @@ pub fn planned(place: &Place) -> Result<Planned> {
     let start = specs::start_tree(&place.project.git(), &place.project.head_commit()?)?;
     let design = specs::find_design(&place.paths, &start, rules_to_show(place))?;
     let requirements = (approval != ApprovalStatus::Missing).then_some(approval);
+    let mut view = PlannedView::of(place.feature.as_str(), draft_of(&design, approval), cost);
     let (graph, problem) = match design {
         specs::FoundDesign::Valid(graph) => (Some(graph), None),
         specs::FoundDesign::Missing if requirements.is_none() && cost.is_zero() => return Err(control::no_run(place)),
         specs::FoundDesign::Missing => (None, None),
         specs::FoundDesign::Invalid(cause) => (None, Some(cause)),
     };
-    let mut view = PlannedView::of(place.feature.as_str(), graph.as_deref(), cost);
-    if requirements.is_none() && graph.is_none() && problem.is_none() {
-        // Not even a draft was written; it has only cost something.
-        view.status = "empty";
-    }
     if let Some(cause) = problem {
         let resolution = format!("`mahabharatha design {} --validate-only` lists every problem", place.feature);
         let list = format!("mahabharatha design {} --validate-only", place.feature);
         view.blockers.push(Blocker::new("design", "design", cause, resolution).commands([list]));
     }
     Ok(Planned { view, requirements, graph })
+}
+
+/// Returns what was written for a feature that has not run.
+pub(super) fn draft_of(design: &specs::FoundDesign, requirements: ApprovalStatus) -> Draft<'_> {
+    match design {
+        specs::FoundDesign::Valid(graph) => Draft::Design(graph),
+        specs::FoundDesign::Missing if requirements == ApprovalStatus::Missing => Draft::Nothing,
+        specs::FoundDesign::Missing | specs::FoundDesign::Invalid(_) => Draft::Unfinished,
+    }
 }
 
 impl Planned {
@@ -82,7 +80,7 @@ impl Planned {
         let mut fields = extended(json!({ "level": null, "workers": [], "mismatches": [] }), &self.view);
         self.view.tasks = tasks;
         fields["requirements"] = json!(self.requirements);
-        fields["setup"] = json!(setup_cost(place)?);
+        fields["setup"] = json!(place.project.setup_cost()?);
         Ok(StatusJson { fields, tasks: &self.view.tasks })
     }
 }

@@ -6,7 +6,7 @@ use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Level, Oid, TaskId};
 use mahabharatha_core::run::Event;
 use mahabharatha_core::run::event::{Command, GateFailure, JobEnd};
-use mahabharatha_core::view::PlannedView;
+use mahabharatha_core::view::{Draft, PlannedView};
 use mahabharatha_sys::ui::Key;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -136,7 +136,7 @@ fn the_diff_of_a_task() {
 fn a_feature_that_has_not_run() {
     let sample = Sample::start("x", 2, &[task("A", "Make a", 1, &[]), task("B", "Make b", 2, &["A"])]);
     let mut shown = Shown::new(&sample, false);
-    let planned = PlannedView::of("x", Some(sample.run.graph()), Cost::default());
+    let planned = PlannedView::of("x", Draft::Design(sample.run.graph()), Cost::default());
     shown.data = Data::new(planned.into_run(), false);
     insta::assert_snapshot!(shown.at_all_sizes());
     assert_eq!(shown.press(&[Key::Char('R')]), Reaction::None);

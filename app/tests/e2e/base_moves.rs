@@ -129,7 +129,7 @@ fn a_conflict_with_a_users_commit_is_left_to_the_user_and_merge_retry_continues(
     repo.git_in(&staging, &["commit", "-q", "-m", "resolved"]);
     repo.run(&["merge", "--retry"])
         .code(0)
-        .says("level 1 of x is merged; go on with the levels above it: mahabharatha run x");
+        .says("x: level 1 is merged; go on with the levels above it: mahabharatha run x");
     assert_eq!((repo.read("owned.txt").as_str(), repo.read("a.txt").as_str()), ("both\n", "A\n"));
     repo.run(&["run"]).code(0);
     assert_eq!(repo.git(&["log", "--first-parent", "--format=%s", "main", "-3"]), "Level 2: x\nLevel 1: x\ntheirs");

@@ -106,17 +106,22 @@ fn skipping_lists_what_needs_it_and_asks() {
 #[test]
 fn a_feature_of_which_everything_was_skipped_is_not_called_merged() {
     const NOTHING: &str = "nothing was merged: every task was skipped";
+    const LEVEL: &str = "level 1 had nothing to merge: every task was skipped";
     let repo = Repo::new();
     repo.config("agent: command\nretry: { max_attempts: 1 }\ncleanup: { on_completion: false }\n");
     repo.graph("x", &[failing("A-1", 1, "a1"), after(simple("B-1", 2, "b1"), &["A-1"])]);
     repo.run(&["run"]).code(3);
     repo.run(&["skip", "A-1", "--reason", "not needed", "--yes"]).code(0);
+    let first = repo.run(&["run", "--level", "1"]).code(0);
+    first.says(&format!("{LEVEL}; the run ends here")).says(&format!("x: {LEVEL}; go on with the levels above it"));
+    repo.run(&["merge", "--level", "1"]).code(0).says(&format!("x: {LEVEL}"));
     repo.run(&["run"]).code(0).says(&format!("x is completed: {NOTHING}")).does_not_say("every level is merged");
     let levels = repo.status()["levels"].clone();
     for level in levels.as_array().unwrap() {
         assert_eq!((&level["status"], &level["commit"]), (&"skipped".into(), &Value::Null), "{levels}");
     }
     repo.run(&["status"]).code(0).says(NOTHING).does_not_say("merged ");
+    repo.run(&["retry", "A-1"]).code(1).says(&format!("A-1: not queued again: {LEVEL}"));
     let report = repo.read(".gsd/specs/x/COMPLETION.md");
     assert!(report.contains(&format!("- [ ] All levels merged to `main` ({NOTHING})")), "{report}");
 }
@@ -171,7 +176,7 @@ fn a_level_that_is_ready_is_merged_and_nothing_is_launched() {
     repo.run(&["merge", "--retry"]).code(9).says("a1");
     assert_eq!(repo.read("a1"), "a person's\n");
     std::fs::remove_file(repo.join("a1")).unwrap();
-    repo.run(&["merge", "--retry", "--level", "1"]).code(0).says("level 1 of x is merged").does_not_say("B-1 started");
+    repo.run(&["merge", "--retry", "--level", "1"]).code(0).says("x: level 1 is merged").does_not_say("B-1 started");
     assert_eq!(repo.read("a1"), "A-1\n");
     assert_eq!(repo.calls(), ["A-1"]);
     repo.run(&["merge"]).code(3).says("these tasks are not completed").says("B-1");

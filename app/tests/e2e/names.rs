@@ -73,6 +73,21 @@ fn a_mistyped_name_leaves_no_feature_behind() {
 }
 
 #[test]
+fn cleanup_of_a_feature_that_never_was_is_an_error_even_if_there_is_none() {
+    let repo = Repo::new();
+    for args in [&["cleanup", "typo"][..], &["cleanup", "typo", "--dry-run"], &["cleanup", "-f", "typo", "--force"]] {
+        repo.run(args).code(2).says("there is no feature typo").says("There are no features.");
+    }
+    repo.run_with(&["cleanup"], &[("ZERG_FEATURE", "typo")]).code(2).says("(from ZERG_FEATURE)");
+    assert!(!repo.exists(".git/mahabharatha/typo"), "nothing was begun");
+    repo.write(".git/mahabharatha/typo/planning.jsonl", "");
+    let would = repo.run(&["cleanup", "typo", "--dry-run"]).code(0);
+    would.says("would remove the feature typo, for which nothing was written");
+    repo.run(&["cleanup", "typo"]).code(0).says("removed the feature typo, for which nothing was written");
+    repo.run(&["cleanup", "typo"]).code(0).says("there is nothing to remove");
+}
+
+#[test]
 fn every_command_that_is_shown_names_its_feature() {
     const RETRY: &str = "`mahabharatha retry -f search FIND-1`";
     let repo = two_features();

@@ -67,6 +67,9 @@ fn run_continues_a_run_that_died_while_paused() {
         }
     };
     refused("x is completed");
+    for args in [&["pause"][..], &["resume"], &["scale", "2"]] {
+        repo.run(args).code(6).says(&format!("x is completed, so there is no run to {}", args[0]));
+    }
     repo.run(&["undo", "--yes"]).code(0);
     refused("x was undone");
 }

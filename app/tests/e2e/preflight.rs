@@ -217,7 +217,22 @@ fn the_gates_run_on_the_base_of_a_project_without_a_feature() {
     repo.commit("fixed");
     repo.run(&["doctor", "--run-gates"]).code(0).says("green on the base").says("no feature is named");
     assert_eq!((repo.refs(), repo.exists(".mahabharatha/worktrees")), (Vec::new(), false), "doctor leaves nothing");
+    assert!(!repo.exists(".mahabharatha/logs/doctor"), "nor logs of gates that passed");
     assert_eq!(repo.run(&["list", "--json"]).code(0).json()["features"], serde_json::json!([]));
+}
+
+#[test]
+fn the_gates_of_a_project_do_not_run_as_those_of_a_feature_called_doctor() {
+    let repo = Repo::new();
+    for feature in ["doctor", "x"] {
+        repo.graph(feature, &[simple("A", 1, "a")]);
+    }
+    std::fs::remove_file(repo.join(".gsd/.current-feature")).unwrap();
+    repo.config("quality_gates: [ { name: unit, command: \"false\" } ]\n");
+    repo.run(&["doctor", "--run-gates"]).code(7).says(".mahabharatha/logs/doctor-2/gates");
+    for dir in [".mahabharatha/logs/doctor", ".git/mahabharatha/doctor", ".gsd/specs/doctor-2"] {
+        assert!(!repo.exists(dir), "{dir}");
+    }
 }
 
 #[test]

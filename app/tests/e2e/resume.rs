@@ -211,7 +211,7 @@ fn one_level_at_a_time_and_none_before_those_below() {
     repo.run(&["run", "--level", "2"]).code(6).says("level 2 cannot run: level 1 is not merged").says("--level 1");
     repo.run(&["run", "--level", "9"]).code(2).says("x has no level 9").says("The levels are: 1, 2, 3.");
     assert_eq!(repo.status()["status"], "designed", "no run was begun");
-    repo.run(&["run", "--level", "1"]).code(0).says("level 1 of x is merged").does_not_say("x is completed");
+    repo.run(&["run", "--level", "1"]).code(0).says("x: level 1 is merged").does_not_say("x is completed");
     assert_eq!(repo.subjects("main").len(), 3);
     repo.run(&["run", "--level", "3"]).code(6).says("level 2 is not merged");
     repo.run(&["run", "--level", "2"]).code(0);

@@ -241,6 +241,25 @@ fn a_level_that_is_not_merged_is_refused() {
 }
 
 #[test]
+fn a_feature_of_which_nothing_was_merged_is_refused() {
+    let repo = Repo::new();
+    let remote = Remote::of(&repo);
+    repo.write("note.txt", "mine\n");
+    repo.commit("My own commit");
+    repo.graph("x", &[task("A", 1, "a.txt", "exit 3"), task("B", 2, "b.txt", "exit 3")]);
+    repo.run(&["run"]).code(3);
+    repo.run(&["skip", "A", "--reason", "not needed", "--yes"]).code(0);
+    repo.run(&["run"]).code(3);
+    remote.ship(&repo, &["--push", "--partial"]).code(6).says("no level of x is merged");
+    repo.run(&["skip", "B", "--reason", "not needed", "--yes"]).code(0);
+    repo.run(&["run"]).code(0);
+    for args in [&["--push"][..], &["--push", "--partial"], &["--pr"]] {
+        remote.ship(&repo, args).code(6).says("nothing of x was merged, so there is nothing to ship");
+    }
+    assert_eq!(remote.refs(&repo).len(), 1, "nothing is pushed");
+}
+
+#[test]
 fn a_run_that_is_on_is_not_shipped() {
     let repo = Repo::new();
     let remote = Remote::of(&repo);

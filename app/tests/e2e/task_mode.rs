@@ -122,7 +122,7 @@ fn a_session_runs_a_feature_to_its_end() {
     assert_eq!(fs::read_to_string(format!("{worktree}/a.txt")).unwrap(), "a\n");
     one.write(&worktree, "b.txt", "good\n");
     one.run(&["task", "complete", "B"]).code(0);
-    one.run(&["merge", "--level", "1"]).code(0).says("level 1 of x is merged");
+    one.run(&["merge", "--level", "1"]).code(0).says("x: level 1 is merged");
 
     assert_eq!(one.next()["tasks"], json!(["C"]));
     one.does("C", "c.txt", "c\n").code(0);

@@ -104,7 +104,7 @@ fn a_repeated_call_waits_for_the_first_one() {
     assert_eq!(one.run(&["task", "complete", "A", "--json"]).code(0).json(), done);
     one.run(&["task", "complete", "B"]).code(6).says("not held by this session");
     let [_, second] = twice(&["merge", "--level", "1"]);
-    second.says("level 1 of x is merged");
+    second.says("x: level 1 is merged");
     assert_eq!(repo.subjects("main").iter().filter(|subject| *subject == "Level 1: x").count(), 1);
 
     // One that was stopped meanwhile does not go on.

@@ -52,7 +52,11 @@ fn notes_of_an_agent_are_a_section_of_their_own() {
     bench.repo.commit("set up");
     let status = bench.repo.run(&["status", "-f", "x", "--json"]).code(0).json();
     assert_eq!((&status["setup"]["cost_usd"], &status["cost_usd"]), (&Value::Null, &json!(0.0)), "{status}");
-    bench.repo.run(&["status", "-f", "x"]).code(0).says("Setting up the project (init --agent): unknown.");
+    bench
+        .repo
+        .run(&["status", "-f", "x"])
+        .code(0)
+        .says("Not charged to a feature yet (init --agent, features that were given up): unknown.");
     let prompt = bench.repo.read(".git/prompt");
     assert!(prompt.contains("You are a scout.") && prompt.contains("### Entry points"), "{prompt}");
 

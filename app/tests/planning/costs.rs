@@ -220,3 +220,30 @@ fn the_first_feature_pays_for_setting_up_the_project() {
     let completion = repo.read(".gsd/specs/shop/COMPLETION.md");
     assert!(completion.contains("2.50 USD"), "{completion}");
 }
+
+#[test]
+fn what_a_feature_cost_that_is_given_up_counts_for_the_next_one() {
+    let setup =
+        json!({ "record": "answered", "id": "1", "cost": { "cost_usd": 2.5, "known_cost_usd": 2.5, "tokens": 7 } });
+    // The failed question itself has an unknown cost.
+    let spent = json!({ "cost_usd": null, "known_cost_usd": 2.5, "tokens": 7 });
+    let give_up: [&[&[&str]]; 2] =
+        [&[&["quick", "Sell books!", "--agent", "mine", "--yes"]], &[&PLAN, &["cleanup", "shop"]]];
+    for commands in give_up {
+        let repo = with_agent("exit 3\n");
+        repo.graph("next", &[simple("A", 1, "a.txt")]);
+        repo.commit("graph");
+        repo.write(".git/mahabharatha/setup.jsonl", &format!("{setup}\n"));
+        commands.iter().for_each(|command| drop(repo.run(command)));
+        assert_eq!(repo.run(&["list", "--json"]).code(0).json()["features"].as_array().unwrap().len(), 1);
+        let status = || repo.run(&["status", "--json", "-f", "next"]).code(0).json();
+        assert_eq!(status()["setup"], spent, "{commands:?}");
+        repo.config("budget: { max_usd: 2 }\nagents: { mine: { kind: command, command: [./agent.sh] } }\n");
+        repo.run(&["plan", "other", "--agent", "mine", "--describe", "x"])
+            .code(9)
+            .says("the budget of 2.00 USD is used up");
+        repo.config("");
+        repo.run(&["run", "next"]).code(0);
+        assert_eq!((&status()["planning"], &status()["cost_usd"]), (&spent, &Value::Null), "{commands:?}");
+    }
+}

@@ -161,7 +161,8 @@ fn quality_gates(root: &mut Table<'_>) -> Vec<Gate> {
         if is_reserved_name(&name) {
             t.reject(
                 "name",
-                "a name that does not stand for a command of the program (worktrees.setup, merge.prepare, verify …)",
+                "a name other than worktrees.setup and merge.prepare that does not begin with `verify `: the program \
+                 reports its own commands under these names",
             );
         }
         let sarif = t.text("sarif");

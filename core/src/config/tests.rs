@@ -382,7 +382,10 @@ fn a_task_chooses_model_and_effort_where_the_agent_takes_them() {
 fn no_gate_has_the_name_of_a_command_of_the_program() {
     for name in ["worktrees.setup", "merge.prepare", "verify A-1"] {
         let found = problems(&format!("quality_gates: [{{ name: \"{name}\", command: \"true\" }}]"));
-        assert!(found.len() == 1 && found[0].contains("does not stand for a command of the program"), "{found:?}");
+        assert!(
+            found.len() == 1 && found[0].contains("the program reports its own commands under these names"),
+            "{found:?}"
+        );
     }
     assert_eq!(problems("quality_gates: [{ name: verify, command: \"true\" }]"), Vec::<String>::new());
 }

@@ -8,7 +8,7 @@ use crate::spec::{GraphFile, TaskSpec};
 /// Ends of a command that make it succeed whatever happened before.
 const ALWAYS_TRUE: [&str; 6] = ["|| true", "|| :", "|| exit 0", "; true", "; :", "; exit 0"];
 
-const VERBS: [&str; 16] = [
+const VERBS: [&str; 12] = [
     "disable",
     "disabling",
     "skip",
@@ -19,18 +19,14 @@ const VERBS: [&str; 16] = [
     "circumvent",
     "suppress",
     "ignore",
-    "delete",
-    "deleting",
-    "remove",
-    "comment out",
     "turn off",
     "switch off",
 ];
+/// Verbs that count only before failing checks: a feature may delete gates or the results of scans.
+const DELETING: [&str; 6] = ["delete", "deleting", "remove", "removing", "comment out", "commenting out"];
+const FAILING_CHECKS: [&str; 4] = ["failing test", "failing tests", "failing check", "failing checks"];
 /// Checks whose names mean nothing else.
-const CHECKS: [&str; 20] = [
-    "failing test",
-    "failing tests",
-    "failing checks",
+const CHECKS: [&str; 17] = [
     "security gate",
     "security gates",
     "quality gate",
@@ -61,6 +57,10 @@ const GUARDS: [&str; 27] = [
 ];
 /// Number of words before the verb that are searched for a guard.
 const MAX_GUARD_DISTANCE: usize = 4;
+/// Guards only right before the verb: "Avoid a crash by deleting failing tests" is an instruction.
+const NEAR_GUARDS: [&[&str]; 4] = [&["instead", "of"], &["rather", "than"], &["avoid"], &["avoids"]];
+/// Words that may be between such a guard and the verb.
+const FILLERS: [&str; 5] = ["just", "merely", "only", "simply", "to"];
 
 pub(super) fn check(report: &mut Report, file: &GraphFile) {
     for (index, task) in file.tasks.iter().enumerate() {
@@ -101,27 +101,49 @@ fn is_order(sentence: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '-' | '\'' | '_');
     let words: Vec<&str> = lower.split(|c| !is_word(c)).filter(|word| !word.is_empty()).collect();
     (0..words.len()).any(|at| {
-        let Some(verb) = VERBS.iter().find(|verb| starts_with(&words[at..], verb)) else { return false };
-        let before = &words[at.saturating_sub(MAX_GUARD_DISTANCE)..at];
-        !before.iter().any(|word| GUARDS.contains(word)) && names_check(&words[at + verb.split(' ').count()..])
+        let object_of =
+            |verbs: &[&str]| verbs.iter().find_map(|verb| rest_after(&words[at..], verb)).map(skip_articles);
+        let is_order = object_of(&VERBS).is_some_and(names_check) || object_of(&DELETING).is_some_and(names_failing);
+        is_order && !is_guarded(&words[..at])
     })
 }
 
-fn names_check(words: &[&str]) -> bool {
+/// Tells whether the words before a verb show that the sentence is not an instruction to the worker.
+fn is_guarded(before: &[&str]) -> bool {
+    let near = &before[before.len().saturating_sub(MAX_GUARD_DISTANCE)..];
+    let fillers = before.iter().rev().take_while(|word| FILLERS.contains(*word)).count();
+    let right_before = &before[..before.len() - fillers];
+    near.iter().any(|word| GUARDS.contains(word)) || NEAR_GUARDS.iter().any(|guard| right_before.ends_with(guard))
+}
+
+fn skip_articles<'w, 't>(words: &'w [&'t str]) -> &'w [&'t str] {
     let articles = words.iter().take_while(|word| ["the", "all", "any", "its", "our", "this"].contains(*word)).count();
-    let words = &words[articles..];
-    let rest_after = |name: &str| starts_with(words, name).then(|| &words[name.split(' ').count()..]);
-    CHECKS.iter().any(|name| rest_after(name).is_some())
+    &words[articles..]
+}
+
+fn names_failing(words: &[&str]) -> bool {
+    FAILING_CHECKS.iter().any(|name| starts_with(words, name))
+}
+
+fn names_check(words: &[&str]) -> bool {
+    names_failing(words)
+        || CHECKS.iter().any(|name| starts_with(words, name))
         || PLAIN_CHECKS
             .iter()
-            .filter_map(|name| rest_after(name))
+            .filter_map(|name| rest_after(words, name))
             .any(|rest| rest.is_empty() || OF_THIS_TASK.iter().any(|end| starts_with(rest, end)))
 }
 
-/// Tells whether the words begin with those of a phrase.
+/// Returns the words after a phrase if they begin with it.
+fn rest_after<'w, 't>(words: &'w [&'t str], phrase: &str) -> Option<&'w [&'t str]> {
+    phrase.split(' ').try_fold(words, |words, part| match words {
+        [first, rest @ ..] if *first == part => Some(rest),
+        _ => None,
+    })
+}
+
 fn starts_with(words: &[&str], phrase: &str) -> bool {
-    let mut words = words.iter();
-    phrase.split(' ').all(|part| words.next() == Some(&part))
+    rest_after(words, phrase).is_some()
 }
 
 #[cfg(test)]
@@ -139,6 +161,12 @@ mod tests {
             "Make it pass by disabling gitleaks in CI",
             "- ignore the secret scan",
             "Comment out the failing tests.",
+            "Make it pass by removing failing tests.",
+            "Make CI green by commenting out failing tests.",
+            "Delete all failing checks",
+            "Avoid red builds by deleting failing tests.",
+            "Instead, remove the failing tests.",
+            "Instead of fixing it, skip the security gate.",
         ] {
             assert!(order_in(text).is_some(), "{text}");
         }
@@ -159,6 +187,12 @@ mod tests {
             "Refuse requests that bypass the gates",
             "ignore static analysis results older than a day",
             "Remove tests of the old parser.",
+            "Fix the cause instead of deleting failing tests.",
+            "Fix the cause instead of just skipping failing tests.",
+            "Fix the code rather than remove failing tests.",
+            "Avoid deleting failing tests.",
+            "Add an endpoint to delete gates.",
+            "Implement deleting security scan results older than 30 days.",
         ] {
             assert_eq!(order_in(text), None, "{text}");
         }

@@ -146,7 +146,7 @@ impl Run {
     pub(super) fn still_open_to_change(&self, task: usize) -> Result<(), String> {
         let level = &self.levels[self.level_of(task)];
         match &level.status {
-            LevelStatus::Merged { .. } => return Err(format!("level {} is merged", level.level)),
+            LevelStatus::Merged { .. } => return Err(self.merged_level_phrase(level.level)),
             status if status.is_integrating() => return Err(format!("level {} is being merged", level.level)),
             _ => {}
         }

@@ -92,7 +92,7 @@ impl Run {
                 format!("it depends on {}, which is not completed", self.missing_for(*needed))
             }
             NotStartable::BeingMerged => format!("level {level} is being merged"),
-            NotStartable::Merged => format!("level {level} is merged"),
+            NotStartable::Merged => self.merged_level_phrase(level),
         }
     }
 

@@ -13,11 +13,20 @@ use crate::ids::Time;
 use crate::isolation::Isolation;
 use crate::run::event::Schedule;
 
+/// What was written for a feature that has not been run.
+#[derive(Debug, Clone, Copy)]
+pub enum Draft<'a> {
+    Nothing,
+    /// Requirements, or a design that is not valid.
+    Unfinished,
+    Design(&'a TaskGraph),
+}
+
 /// Has the fields of a run's view that apply before a run.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PlannedView {
     pub feature: String,
-    /// `designed` if there is a task graph, otherwise `planned`.
+    /// `designed` if there is a valid task graph, `empty` if nothing was written yet, otherwise `planned`.
     pub status: &'static str,
     pub levels: Vec<LevelView>,
     pub tasks: Vec<TaskView>,
@@ -29,11 +38,15 @@ pub struct PlannedView {
 }
 
 impl PlannedView {
-    pub fn of(feature: &str, graph: Option<&TaskGraph>, planning: Cost) -> PlannedView {
-        let tasks = graph.map(TaskGraph::tasks).unwrap_or_default();
+    pub fn of(feature: &str, draft: Draft<'_>, planning: Cost) -> PlannedView {
+        let (status, tasks) = match draft {
+            Draft::Nothing => ("empty", &[][..]),
+            Draft::Unfinished => ("planned", &[][..]),
+            Draft::Design(graph) => ("designed", graph.tasks()),
+        };
         PlannedView {
             feature: feature.to_string(),
-            status: if graph.is_some() { "designed" } else { "planned" },
+            status,
             levels: tasks.chunk_by(|one, next| one.level == next.level).map(pending_level).collect(),
             tasks: tasks.iter().map(pending_task).collect(),
             cost: planning,

@@ -20,7 +20,8 @@ pub fn styled(style: Style, text: impl ToString) -> Cell {
 }
 
 /// Formats a table for a terminal of `limit` columns; without a limit nothing is cut. `shrinking` may be cut. A table that is still
-/// too wide continues below, with its first named column repeated; nothing follows if all of it would be empty.
+/// too wide continues below, with its first named column repeated. A continuation whose other columns are all empty is
+/// left out.
 pub fn columns(head: &[&str], rows: &[Vec<Cell>], shrinking: &[usize], limit: Option<usize>, paint: Paint) -> String {
     let mut widths: Vec<usize> = head.iter().map(|title| width(title)).collect();
     for row in rows {

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use mahabharatha_core::excerpt::key_lines;
-use mahabharatha_core::ids::{Level, TaskId};
-use mahabharatha_core::view::{AttemptView, RunView, TaskView};
+use mahabharatha_core::view::{AttemptView, Blocker, TaskView};
 use mahabharatha_sys::ui::{Paint, Style, clean, one_line};
 use serde::Serialize;
 
@@ -43,7 +42,7 @@ pub struct Findings {
     /// Completed tasks that are not merged and whose commits the repository no longer has in full.
     pub lost: Vec<LostWork>,
     pub tasks: Vec<TroubledTask>,
-    pub blockers: Vec<BlockerState>,
+    pub blockers: Vec<Blocker>,
     pub hypotheses: Vec<Hypothesis>,
 }
 
@@ -139,32 +138,10 @@ pub struct TroubledTask {
     pub work: BTreeMap<u32, String>,
 }
 
-#[derive(Debug, Serialize)]
-pub struct BlockerState {
-    pub what: String,
-    pub task: Option<TaskId>,
-    /// Also of a task.
-    pub level: Option<Level>,
-    pub cause: String,
-    pub resolution: String,
-}
-
 impl Findings {
     /// Tells whether the feature has a journal without a run: `run` was refused before it began one.
     fn is_not_run_yet(&self) -> bool {
         self.status.is_none() && self.journal.health == "good" && self.journal.records == 0
-    }
-}
-
-impl BlockerState {
-    /// Whether it is about the run as a whole.
-    pub fn is_of_run(&self) -> bool {
-        self.task.is_none() && self.level.is_none()
-    }
-
-    /// Whether it is about a level as a whole.
-    pub fn is_of_level(&self, level: Level) -> bool {
-        self.task.is_none() && self.level == Some(level)
     }
 }
 
@@ -175,17 +152,6 @@ impl TroubledTask {
             |attempt: &AttemptView| !matches!(attempt.outcome, "done" | "running") || !attempt.warnings.is_empty();
         task.status == "blocked" || task.attempts.iter().any(went_wrong)
     }
-}
-
-pub fn blockers_of(view: &RunView) -> Vec<BlockerState> {
-    let state = |blocker: &mahabharatha_core::view::Blocker| BlockerState {
-        what: blocker.what.clone(),
-        task: blocker.task.clone(),
-        level: blocker.level,
-        cause: blocker.cause.clone(),
-        resolution: blocker.resolution.clone(),
-    };
-    view.blockers.iter().map(state).collect()
 }
 
 /// Formats the findings. `one`: the user asked about a single task, so show more of its output.
@@ -212,7 +178,7 @@ pub fn render(findings: &Findings, one: bool, paint: Paint) -> String {
     if !findings.blockers.is_empty() {
         text.push_str(&heading("Blockers"));
         for blocker in &findings.blockers {
-            let BlockerState { what, cause, resolution, .. } = blocker;
+            let Blocker { what, cause, resolution, .. } = blocker;
             text.push_str(&format!("  {}: {}\n    {resolution}\n", one_line(what), headline(cause)));
         }
     }

@@ -358,7 +358,8 @@ impl Telling<'_> {
         let (severity, text) = match end {
             End::Completed => (Severity::Info, self.completed()),
             End::LevelMerged { level } => {
-                (Severity::Info, format!("level {level} is merged; the run ends here as requested"))
+                let merged = self.run.merged_level_phrase(*level);
+                (Severity::Info, format!("{merged}; the run ends here as requested"))
             }
             End::Blocked => (Severity::Error, self.only_stuck_tasks()),
             End::RedBase { gates } => {

@@ -100,7 +100,7 @@ fn of_task(state: &TaskState) -> Option<(NoticeKind, String)> {
 fn of_end(run: &Run, end: &End) -> Option<(NoticeKind, String)> {
     Some(match end {
         End::Completed => (NoticeKind::Completed, merged_phrase(&RunView::of(run).levels)),
-        End::LevelMerged { level } => (NoticeKind::Completed, format!("level {level} is merged")),
+        End::LevelMerged { level } => (NoticeKind::Completed, run.merged_level_phrase(*level)),
         End::Blocked => (NoticeKind::Blocked, "only blocked or waiting tasks remain".to_owned()),
         End::Paused { cause: PauseCause::Budget, why } => (NoticeKind::Budget, summary(why)),
         End::Paused { why, .. } => (NoticeKind::Blocked, summary(why)),

@@ -38,7 +38,7 @@ fn row(task: &TaskView) -> Vec<super::columns::Cell> {
 #[cfg(test)]
 mod tests {
     use mahabharatha_core::cost::Cost;
-    use mahabharatha_core::view::Blocker;
+    use mahabharatha_core::view::{Blocker, Draft};
 
     use super::super::support::Story;
     use super::*;
@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn a_design_is_shown_with_its_tasks() {
         let story = Story::unattended();
-        let view = PlannedView::of("tables", Some(story.run.graph()), Cost::of(Some(0.4), 2_000));
+        let view = PlannedView::of("tables", Draft::Design(story.run.graph()), Cost::of(Some(0.4), 2_000));
         insta::assert_snapshot!(shown(&view, Some("approved")), @r"
         tables: designed, not run yet; 3 tasks on 2 levels; the requirements are approved; 0.40 USD, 2000 tokens
 
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn without_a_design_only_a_summary_and_blockers_are_shown() {
-        let mut view = PlannedView::of("tables", None, Cost::unknown());
+        let mut view = PlannedView::of("tables", Draft::Unfinished, Cost::unknown());
         assert_eq!(
             shown(&view, Some("a draft")),
             "tables: planned, not run yet; the requirements are a draft; cost unknown\n"

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use mahabharatha_core::ids::Time;
 use mahabharatha_core::view::{RunView, TaskView};
-use mahabharatha_sys::ui::{Style, Ui, command_line, one_line};
+use mahabharatha_sys::ui::{Style, Ui, one_line};
 
 use super::log_lines::{Line, Severity};
 use super::running_gate::GateProgress;
@@ -187,7 +187,7 @@ impl<'ui> Live<'ui> {
     }
 
     fn update_gate(&mut self, gate: Option<&GateProgress>) {
-        let Some(GateProgress { running, elapsed, last_line }) = gate else {
+        let Some(gate) = gate else {
             if let Some(bar) = self.gate.take() {
                 self.bars.remove(&bar);
             }
@@ -199,9 +199,9 @@ impl<'ui> Live<'ui> {
             bar.enable_steady_tick(TICK_INTERVAL);
             bar
         });
-        bar.set_elapsed(*elapsed);
-        bar.set_prefix(one_line(&running.gate));
-        bar.set_message(last_line.as_deref().map_or_else(|| command_line(&running.command), one_line));
+        bar.set_elapsed(gate.elapsed);
+        bar.set_prefix(one_line(&gate.running.gate));
+        bar.set_message(gate.last_line_or_command());
     }
 
     fn finish(self) {

@@ -8,7 +8,7 @@ use mahabharatha_sys::error::Result;
 use mahabharatha_sys::project::FeaturePaths;
 use mahabharatha_sys::store::atomic::write_projected;
 use mahabharatha_sys::store::locks::FeatureLock;
-use mahabharatha_sys::ui::one_line;
+use mahabharatha_sys::ui::{command_line, one_line};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -74,6 +74,11 @@ impl RunningGate {
 }
 
 impl GateProgress {
+    /// Returns the last line that the gate has printed, or else its command.
+    pub fn last_line_or_command(&self) -> String {
+        self.last_line.as_deref().map_or_else(|| command_line(&self.running.command), one_line)
+    }
+
     pub fn to_json(&self) -> Value {
         let RunningGate { gate, command, at, started_at, .. } = &self.running;
         json!({

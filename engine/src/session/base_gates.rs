@@ -2,13 +2,13 @@
 
 use mahabharatha_core::config::{Config, Isolation};
 use mahabharatha_core::graph::{Rules, TaskGraph};
-use mahabharatha_core::ids::Feature;
 use mahabharatha_core::run::Run;
 use mahabharatha_core::spec::GraphFile;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::short_branch;
 use mahabharatha_sys::project::Project;
 use mahabharatha_sys::store::locks::FeatureLock;
+use mahabharatha_sys::store::tree;
 use mahabharatha_sys::ui::Ui;
 
 use super::{become_subreaper, now, prepare_containers, setup};
@@ -22,7 +22,7 @@ const NO_FEATURE: &str = r#"{"feature":"doctor","tasks":[
 
 /// Runs the gates on the base as a starting run would, unless a run is active, and cleans up afterwards.
 pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui: &Ui) -> Result<()> {
-    check(report, ground, file, ui, |gate| gate_logs(ground.paths.feature(), gate))
+    check(report, ground, file, ui, |gate| gate_logs(ground.paths.feature(), gate)).map(drop)
 }
 
 /// Runs the gates on the base of a project without a feature, in directories of their own.
@@ -32,9 +32,11 @@ pub fn check_gates_without_feature(
     (config, isolation): (&Config, Isolation),
     ui: &Ui,
 ) -> Result<()> {
-    let file = GraphFile::parse(NO_FEATURE).expect("a constant, and valid");
-    let graph = TaskGraph::check(&file, None, Rules::ACCEPTED).0.expect("a constant, and valid");
-    let paths = project.feature(&Feature::new(file.feature.clone()).expect("a constant, and valid"));
+    let mut file = GraphFile::parse(NO_FEATURE).expect("a constant, and valid");
+    let feature = project.unused_feature(&file.feature);
+    file.feature = feature.to_string();
+    let graph = TaskGraph::check(&file, None, Rules::ACCEPTED).0.expect("valid with the name of any feature");
+    let paths = project.feature(&feature);
     let ground = Ground {
         project,
         paths: &paths,
@@ -48,28 +50,32 @@ pub fn check_gates_without_feature(
         resumed: false,
         executes: false,
     };
-    check(report, &ground, file, ui, |_| format!("the logs in {}", paths.logs().join("gates").display()))
+    let logs = |_: &str| format!("the logs in {}", paths.logs().join("gates").display());
+    if check(report, &ground, file, ui, logs)? {
+        tree::remove(&paths.logs())?;
+    }
+    Ok(())
 }
 
-/// Runs the gates; `logs` says where the output of one is.
+/// Runs the gates; `logs` says where the output of one is. Returns whether they ran and passed.
 fn check(
     report: &mut Report,
     ground: &Ground<'_>,
     file: GraphFile,
     ui: &Ui,
     logs: impl Fn(&str) -> String,
-) -> Result<()> {
+) -> Result<bool> {
     let (project, paths, config) = (ground.project, ground.paths, ground.config);
     let policy = config.policy(ground.isolation, None, false, None);
     if !policy.has_gates {
         report.warn("gates", "there are none to run.", "Set quality_gates in .mahabharatha/config.yaml.");
-        return Ok(());
+        return Ok(false);
     }
     let _lock = match FeatureLock::try_acquire(paths.dir(), &paths.holder_file())? {
         Ok(lock) => lock,
         Err(holder) => {
             report.warn("gates", format!("not checked: a run is on ({holder})."), "It has checked them.");
-            return Ok(());
+            return Ok(false);
         }
     };
     if !paths.worktrees().exists() {
@@ -88,7 +94,8 @@ fn check(
     let red = host::check_base(&context);
     host::jobs::remove_containers(paths)?;
     let red = red?;
-    if red.is_empty() {
+    let passed = red.is_empty();
+    if passed {
         report.ok("gates", "green on the base");
     }
     for failure in red {
@@ -98,5 +105,5 @@ fn check(
             format!("See {}. Fix it, or run with --allow-red-base.", logs(&failure.gate)),
         );
     }
-    Ok(())
+    Ok(passed)
 }

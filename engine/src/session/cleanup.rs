@@ -47,10 +47,12 @@ pub fn clean(place: &Place, lock: &FeatureLock, request: Request) -> Result<Clea
     }
     let mut cleaned = Cleaned { gone: going.iter().map(ToString::to_string).collect(), kept, warning: None };
     if is_unbegun(place) {
+        if is_known(place) {
+            cleaned.gone.push(format!("the feature {}, for which nothing was written", place.feature));
+        }
         if !request.dry_run {
             forget_unbegun(place, lock)?;
         }
-        cleaned.gone.push(format!("feature {}, of which nothing was planned", place.feature));
     }
     if run.is_none_or(|run| run.ended() == Some(&End::Completed)) {
         // An unfinished run still needs its task list.
@@ -70,10 +72,15 @@ pub fn is_unbegun(place: &Place) -> bool {
     !has_specs && !paths.journal().exists() && !paths.interview_draft().exists()
 }
 
-/// Removes what makes a feature known of which there is nothing else: what planning it cost, and its empty directory of
-/// specs. The lock file stays, as every lock file does.
+/// Tells whether anything but its lock shows that there is a feature for which nothing was written.
+fn is_known(place: &Place) -> bool {
+    place.paths.has_planning_costs() || place.paths.specs().is_dir()
+}
+
+/// Removes what makes a feature known for which nothing was written: its empty directory of specs, and its cost, which
+/// becomes part of the project's setup cost. The lock file stays, as every lock file does.
 pub fn forget_unbegun(place: &Place, _lock: &FeatureLock) -> Result<()> {
-    place.paths.forget_planning_cost()?;
+    place.paths.give_back_planning_cost(&place.project)?;
     tree::remove_file(&place.paths.holder_file())?;
     // Only if it is empty.
     let _ = fs::remove_dir(place.paths.specs());

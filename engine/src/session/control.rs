@@ -90,32 +90,34 @@ pub fn send(place: &Place, command: &Command) -> Result<Answer> {
     }
 }
 
-/// Sends a command to the process that drives the run; fails if there is none.
-pub fn send_to_driver(place: &Place, command: &Command) -> Result<Answer> {
+/// Sends a command to the process that drives the run; fails if there is none. `verb` says what the user asked for.
+pub fn send_to_driver(place: &Place, command: &Command, verb: &str) -> Result<Answer> {
     if is_driven(place)?
         && let Asked::Answered(answer) = spool::ask(place.paths.dir(), &place.paths.holder_file(), command)?
     {
         return Ok(answer);
     }
-    unfinished_run(place)?;
+    unfinished_run(place, verb)?;
     Err(Error::new(Kind::Invalid, format!("no process drives {}", place.feature))
         .hint(format!("Resume it: mahabharatha run {}", place.feature)))
 }
 
 /// Returns the run if `run` can go on with it; fails if there has been none, or if it has ended for good.
-fn unfinished_run(place: &Place) -> Result<Run> {
+fn unfinished_run(place: &Place, verb: &str) -> Result<Run> {
     let run = read_run(place)?;
     refuse_undone(&place.paths, &run)?;
     if run.ended() == Some(&End::Completed) {
-        return Err(Error::new(Kind::Invalid, format!("{} is completed; it has no workers", place.feature))
-            .hint("Plan what is new as another feature: mahabharatha plan NAME"));
+        let message = format!("{} is completed, so there is no run to {verb}", place.feature);
+        return Err(
+            Error::new(Kind::Invalid, message).hint("Plan what is new as another feature: mahabharatha plan NAME")
+        );
     }
     Ok(run)
 }
 
 /// Sets the number of workers of the run. Ports for more workers must be free.
 pub fn scale(place: &Place, workers: u32, ports: &Ports) -> Result<Answer> {
-    let run = unfinished_run(place)?;
+    let run = unfinished_run(place, "scale")?;
     let added = workers.saturating_sub(run.workers().len() as u32);
     drop(place.project.lease_ports(ports, added)?);
     send(place, &Command::Scale { workers })

@@ -20,7 +20,6 @@ use crate::host::{cleanup, jobs};
 use crate::lease::Lease;
 use crate::report::debug::{
     Alive, BaseState, Findings, JournalState, KeptWork, LockState, LostWork, SessionState, TroubledTask, WorktreeState,
-    blockers_of,
 };
 use crate::report::files;
 use crate::report::hypotheses::hypotheses;
@@ -73,7 +72,7 @@ pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Findings> {
         wip: kept_work(place, task)?,
         lost: run.map(|run| lost_work(place, run)).transpose()?.unwrap_or_default(),
         tasks: view.as_ref().map(|view| troubled_tasks(view, run, task, &work)).unwrap_or_default(),
-        blockers: view.as_ref().map(blockers_of).unwrap_or_default(),
+        blockers: view.as_ref().map(|view| view.blockers.0.clone()).unwrap_or_default(),
         hypotheses: Vec::new(),
     };
     if let Some(task) = task {

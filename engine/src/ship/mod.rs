@@ -151,26 +151,32 @@ impl Shipment {
     }
 }
 
-/// Returns the commit of the last merged level; fails if a level is not merged.
+/// Returns the commit of the last merged level; fails if a level is not merged, or if none landed with a commit.
 fn merged_commit(run: &Run, partial: bool) -> Result<Oid> {
     let feature = run.feature();
-    let merged = |status: &LevelStatus| match status {
-        LevelStatus::Merged { commit, .. } => Some(commit.clone()),
+    let merged = run.levels().iter().map_while(|level| match &level.status {
+        LevelStatus::Merged { commit, landed, .. } => Some((commit, *landed)),
         _ => None,
-    };
-    let last = run.levels().iter().map_while(|level| merged(&level.status)).last();
-    let open = run.levels().iter().find(|level| merged(&level.status).is_none());
-    match (last, open) {
-        (Some(commit), None) => Ok(commit),
-        (Some(commit), Some(_)) if partial => Ok(commit),
-        (Some(_), Some(level)) => {
-            Err(Error::new(Kind::Invalid, format!("level {} of {feature} is not merged", level.level))
-                .hint(format!("Finish it: mahabharatha run {feature}. Or ship the merged levels alone: --partial.")))
-        }
-        (None, _) => {
-            Err(Error::new(Kind::Invalid, format!("no level of {feature} is merged, so there is nothing to ship"))
-                .hint(format!("Run it first: mahabharatha run {feature}")))
-        }
+    });
+    let merged: Vec<(&Oid, bool)> = merged.collect();
+    // Without a landed level this is the start of the run, with commits of the user only.
+    let last = merged.last().filter(|_| merged.iter().any(|(_, landed)| *landed));
+    let refused = |message: String, hint: String| Err(Error::new(Kind::Invalid, message).hint(hint));
+    match (last, run.levels().get(merged.len())) {
+        (Some((commit, _)), None) => Ok((*commit).clone()),
+        (Some((commit, _)), Some(_)) if partial => Ok((*commit).clone()),
+        (Some(_), Some(level)) => refused(
+            format!("level {} of {feature} is not merged", level.level),
+            format!("Finish it: mahabharatha run {feature}. Or ship the merged levels alone: --partial."),
+        ),
+        (None, Some(_)) => refused(
+            format!("no level of {feature} is merged, so there is nothing to ship"),
+            format!("Run it first: mahabharatha run {feature}"),
+        ),
+        (None, None) => refused(
+            format!("nothing of {feature} was merged, so there is nothing to ship"),
+            format!("`mahabharatha status {feature}` shows what became of its tasks."),
+        ),
     }
 }
 

@@ -219,7 +219,10 @@ impl<'a> Asker<'a> {
         let own = left("max_usd_per_task", budget.max_usd_per_task, self.cost.get())?;
         let feature = match self.paths {
             None => None,
-            Some(paths) => left("max_usd", budget.max_usd, paths.planning_cost()? + self.run_cost)?,
+            Some(paths) => {
+                let setup = self.project.map(Project::setup_cost).transpose()?.unwrap_or_default();
+                left("max_usd", budget.max_usd, paths.planning_cost()? + setup + self.run_cost)?
+            }
         };
         Ok(own.into_iter().chain(feature).reduce(f64::min))
     }

@@ -95,7 +95,7 @@ impl Project {
         let mut features = self.features_with_specs();
         let has_records = |feature: &Feature| {
             let paths = self.feature(feature);
-            paths.journal().exists() || paths.planning_costs().exists()
+            paths.journal().exists() || paths.has_planning_costs()
         };
         features.extend(named_directories(&self.shared_dir()).filter(has_records));
         features.sort();
@@ -103,11 +103,15 @@ impl Project {
         features
     }
 
-    /// Fails if there is no such feature. `source` is what named it, if not the caller's argument or flag.
+    /// Like `check_exists`, but if there are no features at all, the command itself says how to begin one.
     pub fn check_known(&self, feature: &Feature, source: Option<&str>) -> Result<()> {
+        if self.known_features().is_empty() { Ok(()) } else { self.check_exists(feature, source) }
+    }
+
+    /// Fails if there is no such feature. `source` is what named it, if not the caller's argument or flag.
+    pub fn check_exists(&self, feature: &Feature, source: Option<&str>) -> Result<()> {
         let known = self.known_features();
-        // Where there are none at all, the command itself says how to begin one.
-        if known.is_empty() || known.contains(feature) {
+        if known.contains(feature) {
             return Ok(());
         }
         let names: Vec<&str> = known.iter().map(Feature::as_str).collect();
@@ -117,6 +121,11 @@ impl Project {
             "features",
             &names,
         )))
+    }
+
+    /// Returns a feature that does not exist yet: of this name, or of the name with a number after it.
+    pub fn unused_feature(&self, name: &str) -> Feature {
+        unused_name(name, &self.known_features())
     }
 
     fn only_spec(&self) -> Option<Feature> {
@@ -143,6 +152,13 @@ impl Project {
         });
         newest.max().map(|(_, feature)| feature)
     }
+}
+
+fn unused_name(name: &str, known: &[Feature]) -> Feature {
+    let names = std::iter::once(name.to_owned()).chain((2_u64..).map(|number| format!("{name}-{number}")));
+    let features = names.filter_map(|name| Feature::new(name).ok());
+    let mut unused = features.filter(|feature| !known.contains(feature));
+    unused.next().expect("the numbers do not end")
 }
 
 /// Directories in `dir` that are named like a feature.
@@ -285,6 +301,13 @@ mod tests {
         place.state("x.json", 0);
         place.current([0xff, 0xfe]);
         assert_eq!(place.which(None, "", "").unwrap_err().kind(), Kind::Invalid);
+    }
+
+    #[test]
+    fn a_name_that_is_taken_gets_a_number() {
+        let known = ["x", "x-2"].map(|name| Feature::new(name).unwrap());
+        assert_eq!(unused_name("x", &known).as_str(), "x-3");
+        assert_eq!(unused_name("y", &known).as_str(), "y");
     }
 
     #[test]

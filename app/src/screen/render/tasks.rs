@@ -217,7 +217,7 @@ fn gate(frame: &Frame<'_>, columns: Columns, row: Row) -> Row {
         columns.time,
     );
     let at = if is_level { String::new() } else { format!("on the {}: ", running.at) };
-    let last = gate.last_line.as_deref().map(one_line).unwrap_or_else(|| command_line(&running.command));
+    let last = gate.last_line_or_command();
     row.right_cell(Style::new(), "", columns.usd).plain(&format!("  {at}{last}"))
 }
 

@@ -30,7 +30,6 @@ pub struct Policy {
     pub onto_staging: bool,
     pub clean_gates: CleanGates,
     /// Whether to wait until an API limit resets that an earlier process met.
-    #[serde(alias = "heeds_limits")]
     pub waits_for_limits: bool,
     /// Settings that decide what is executed and believed; a change needs the user's consent (`Run::unaccepted`).
     pub accepted: Accepted,

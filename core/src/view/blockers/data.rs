@@ -17,6 +17,7 @@ pub struct Blocker {
     /// The task or level, or `run`.
     pub what: String,
     pub task: Option<TaskId>,
+    /// Also of a task.
     pub level: Option<Level>,
     /// `question`, `grant`, `person`, `budget`, `died`, the cause of the last failure (`verification`, `strays`, …),
     /// `gate`, `conflict`, `lost_work`, `obstacle`, `approval`, `paused`, `failed`, `setup`, `red_base`, `undriven`,
@@ -60,6 +61,11 @@ impl Blocker {
     /// Whether it is about the run as a whole.
     pub fn is_of_run(&self) -> bool {
         self.task.is_none() && self.level.is_none()
+    }
+
+    /// Whether it is about a level as a whole.
+    pub fn is_of_level(&self, level: Level) -> bool {
+        self.task.is_none() && self.level == Some(level)
     }
 
     pub fn commands(self, commands: impl IntoIterator<Item = String>) -> Blocker {

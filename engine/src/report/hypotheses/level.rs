@@ -4,11 +4,11 @@ use mahabharatha_core::excerpt::key_lines;
 use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::run::event::{GateFailure, Obstacle, SetupFailure};
 use mahabharatha_core::run::{End, LevelFailure, LevelStatus, PauseCause, Run};
-use mahabharatha_core::view::approval_command;
+use mahabharatha_core::view::{Blocker, approval_command};
 use mahabharatha_sys::proc::shell_word;
 use mahabharatha_sys::ui::{clean, one_line};
 
-use super::super::debug::{BlockerState, Findings};
+use super::super::debug::Findings;
 use super::super::text::{gate_logs, headline};
 use super::{Hypothesis, run_again, words};
 use crate::provision;
@@ -22,7 +22,7 @@ pub(super) fn about_levels(findings: &Findings, run: &Run) -> Vec<Hypothesis> {
     others.map(|blocker| about_blocker(findings, run, blocker)).collect()
 }
 
-fn about_blocker(findings: &Findings, run: &Run, blocker: &BlockerState) -> Hypothesis {
+fn about_blocker(findings: &Findings, run: &Run, blocker: &Blocker) -> Hypothesis {
     let feature = &findings.feature;
     let known = |code, evidence: Vec<String>, command: String| {
         let cause = format!("{}: {}", blocker.what, headline(&blocker.cause));

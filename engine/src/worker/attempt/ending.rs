@@ -44,7 +44,8 @@ impl Attempt<'_> {
             JobEnd::Failed { cause, feedback, strays }
         }))
     }
-    /// Returns the end that the agent asked for instead of a verification.
+
+    /// Returns the end that the agent asked for instead of a verification; none if it is done or has failed.
     fn end_by_answer(&mut self, outcome: AgentOutcome, strays: &[String]) -> Option<JobEnd> {
         self.warnings.extend(strays.iter().map(|path| format!("{path} is not the task's and is left out")));
         self.reason = match outcome {
@@ -56,9 +57,8 @@ impl Attempt<'_> {
             AgentOutcome::Checkpoint(note) => JobEnd::Checkpoint { note },
             AgentOutcome::Escalated(reason) => JobEnd::Escalated { reason },
             AgentOutcome::Unserved { why, until, .. } => JobEnd::Unserved { why, until },
-            AgentOutcome::OverBudget(reason) => JobEnd::Blocked { reason },
-            AgentOutcome::Blocked(reason) | AgentOutcome::Failed(reason) => JobEnd::Blocked { reason },
-            AgentOutcome::Done => return None,
+            AgentOutcome::OverBudget(reason) | AgentOutcome::Blocked(reason) => JobEnd::Blocked { reason },
+            AgentOutcome::Done | AgentOutcome::Failed(_) => return None,
         })
     }
 
