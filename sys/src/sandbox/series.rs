@@ -6,6 +6,7 @@
 pub mod server;
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
@@ -30,18 +31,15 @@ const SETUP_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) const READY: [u8; 1] = [1];
 
 /// A sandbox that waits for programs. It takes one at a time.
-#[derive(Debug)]
 pub(super) struct Series {
     requests: UnixStream,
-    _server: Server,
+    /// Killed with everything inside when it is dropped.
+    _server: Running,
 }
 
-/// The process outside of it, which is killed with everything inside when this is dropped.
-struct Server(#[expect(dead_code, reason = "only to be dropped")] Running);
-
-impl std::fmt::Debug for Server {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Server")
+impl fmt::Debug for Series {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Series").finish_non_exhaustive()
     }
 }
 
@@ -85,8 +83,7 @@ impl Sandbox {
         self.layout.is_series = true;
         let confined = self.confine(cmd);
         self.layout.is_series = false;
-        let server = Server(confined.map_err(io::Error::other)?.spawn()?);
-        let mut series = Series { requests, _server: server };
+        let mut series = Series { requests, _server: confined.map_err(io::Error::other)?.spawn()? };
         series.requests.set_read_timeout(Some(SETUP_TIMEOUT))?;
         series.requests.read_exact(&mut [0; READY.len()])?;
         Ok(series)
