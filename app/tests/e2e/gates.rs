@@ -401,8 +401,8 @@ fn every_run_of_a_gate_is_kept_and_a_failed_one_is_in_the_report() {
     let report = completion(&repo);
     for line in [
         "## Failed Gates\n\n- Level 1, lint: a.txt:1: error: BAD \\[exit code 1\\]; passed later\n",
-        "## Changes\n\n1 file, 2 lines added, 1 removed.\n",
-        "| `a.txt` | 2 | 1 |\n",
+        "## Changes\n\n1 file, 1 line added, 0 removed.\n",
+        "| `a.txt` | 1 | 0 |\n",
         "- AC-1.1: It counts (A completed)\n- AC-1.2: It sings (no task names it)\n- It is small (A completed)\n",
     ] {
         assert!(report.contains(line), "{line:?} is not in\n{report}");

@@ -133,8 +133,8 @@ fn indented_block(lines: &[String]) -> String {
 
 fn diffstat(changes: &[FileChange]) -> String {
     let sum = |of: fn((u64, u64)) -> u64| changes.iter().filter_map(|change| change.lines).map(of).sum::<u64>();
-    let head =
-        format!("{}, {} lines added, {} removed.\n", count(changes.len(), "file"), sum(|it| it.0), sum(|it| it.1));
+    let added = count(sum(|it| it.0) as usize, "line");
+    let head = format!("{}, {added} added, {} removed.\n", count(changes.len(), "file"), sum(|it| it.1));
     let row = |change: &FileChange| {
         let (added, removed) =
             change.lines.map_or(("binary".to_string(), String::new()), |(a, r)| (a.to_string(), r.to_string()));
