@@ -31,9 +31,9 @@ fn a_blocked_task_shows_its_agents_last_words() {
 fn a_failed_agent_shows_its_last_output() {
     let repo = Repo::new();
     only_once(&repo, &[task("A", 1, "a", "echo begun; echo 'no module named abacus' >&2; exit 1")]);
-    repo.run(&["run"]).code(3).says("A is blocked: The agent failed with exit code 1: no module named abacus");
+    repo.run(&["run"]).code(3).says("A is blocked: The agent failed with exit code 1: begun; no module named abacus");
     let blockers = repo.status()["blockers"].clone();
-    assert_eq!(blockers, json!(["A: The agent failed with exit code 1: no module named abacus"]));
+    assert_eq!(blockers, json!(["A: The agent failed with exit code 1: begun; no module named abacus"]));
 }
 
 #[test]
