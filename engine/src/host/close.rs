@@ -58,7 +58,8 @@ fn findings(context: &Context, run: &Run, tip: &Oid) -> Result<Findings> {
         Some((estimate, actual, agents)) => (Some((estimate, actual)), agents),
         None => (None, Vec::new()),
     };
-    Ok(Findings { gates, failed_gates, commits, changes, criteria, estimate, agents })
+    let has_gates = !context.config.quality_gates.is_empty();
+    Ok(Findings { gates, has_gates, failed_gates, commits, changes, criteria, estimate, agents })
 }
 
 /// Returns every failed gate run, including gates that passed later.
@@ -173,6 +174,10 @@ fn gate_results(context: &Context, run: &Run) -> Result<Vec<GateResult>> {
             _ => {}
         }
     }
+    let position = |result: &GateResult| {
+        context.config.quality_gates.iter().position(|gate| gate.name == result.name).unwrap_or(usize::MAX)
+    };
+    results.sort_by_key(|result| (result.level, position(result)));
     Ok(results)
 }
 
