@@ -180,17 +180,18 @@ fn is_cut_mark(line: &str) -> bool {
 fn failure_lines(lines: &[String]) -> Vec<&str> {
     let mut picked: Vec<&str> = Vec::new();
     let mut context = 0;
-    let mut is_tap = false;
+    let (mut names_test, mut is_tap) = (false, false);
     for line in lines {
         let text = line.trim();
-        if text.starts_with("not ok ") && !tells_success(line) {
+        let is_noise = || text.is_empty() || TAP_NOISE.iter().any(|field| text.starts_with(field));
+        let follows_test = names_test;
+        names_test = text.starts_with("not ok ") && !tells_success(line);
+        if names_test {
             context = CONTEXT_LINES;
-        } else if context > 0 && text == "---" {
+        } else if follows_test && text == "---" {
             (is_tap, context) = (true, TAP_CONTEXT_LINES);
             continue;
-        } else if is_tap && (TAP_NOISE.iter().any(|field| text.starts_with(field)) || text.is_empty()) {
-            continue;
-        } else if is_mere_count(text) {
+        } else if is_mere_count(text) || is_tap && is_noise() {
             continue;
         } else if is_tap && (text == "..." || text.starts_with("stack:")) {
             (is_tap, context) = (false, 0);
@@ -249,7 +250,8 @@ fn is_mere_count(line: &str) -> bool {
     let count = line.strip_prefix("# ").or_else(|| line.strip_prefix("ℹ "));
     let count =
         count.and_then(|count| count.split_once(' ')).and_then(|(name, n)| Some((name, n.parse::<f64>().ok()?)));
-    count.is_some_and(|(name, number)| name != "fail" || number == 0.0)
+    let others = ["tests", "suites", "pass", "skipped", "todo", "duration_ms"];
+    count.is_some_and(|(name, number)| number == 0.0 || others.contains(&name))
 }
 
 /// Cuts the text to `max_chars` and marks the cut with `…`.
