@@ -171,8 +171,8 @@ fn is_off_limits(path: &Path, home: &Path) -> bool {
     [Some(path.to_owned()), real].into_iter().flatten().any(|path| {
         let is_whole = path.components().count() <= 2 || home.starts_with(&path);
         let is_live = LIVE.iter().any(|dir| path.starts_with(dir));
-        let personal = PERSONAL.iter().map(|name| home.join(name));
-        let is_personal = personal.into_iter().any(|place| path.starts_with(&place) || place.starts_with(&path));
+        let mut personal = PERSONAL.iter().map(|name| home.join(name));
+        let is_personal = personal.any(|place| path.starts_with(&place) || place.starts_with(&path));
         let shared = SHARED.iter().find_map(|dir| path.strip_prefix(dir).ok());
         let is_system = match shared {
             Some(below) => {
