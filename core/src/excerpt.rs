@@ -6,6 +6,12 @@ use crate::markdown::one_line;
 const MAX_LINE_CHARS: usize = 240;
 /// Lines shown after one that reports a failure: values, locations.
 const CONTEXT_LINES: usize = 3;
+/// The same after a failed test of the Test Anything Protocol, which is followed by a block with fields.
+const TAP_CONTEXT_LINES: usize = 5;
+/// Fields of such a block that do not say what failed.
+const TAP_NOISE: [&str; 6] = ["duration_ms:", "type:", "failureType:", "code:", "name:", "operator:"];
+/// Lines shown if none reports a failure.
+const LAST_LINES: usize = 3;
 /// Characters from which a line may have been wrapped, so that the next line continues it.
 const MIN_WRAPPED_CHARS: usize = 40;
 /// Most items of a list that are named.
@@ -53,22 +59,44 @@ pub fn key_line(output: &str) -> Option<String> {
         text.push_str(if text.is_empty() { "" } else { "; " });
         text.push_str(&line);
     }
-    if text.is_empty() { last_words(output) } else { Some(cut(&text, MAX_LINE_CHARS)) }
+    if text.is_empty() { last_lines(&lines) } else { Some(cut(&text, MAX_LINE_CHARS)) }
+}
+
+/// Returns the last lines as one, as many as fit; `None` if all are empty.
+fn last_lines(lines: &[String]) -> Option<String> {
+    let mut texts: Vec<String> = Vec::new();
+    let mut end = lines.len();
+    while texts.len() < LAST_LINES
+        && let Some((start, text)) = last_sentence(&lines[..end])
+    {
+        let length: usize = texts.iter().map(|text| text.chars().count() + 2).sum();
+        if !texts.is_empty() && length + text.chars().count() > MAX_LINE_CHARS {
+            break;
+        }
+        texts.insert(0, text);
+        end = start;
+    }
+    (!texts.is_empty()).then(|| texts.join("; "))
 }
 
 /// Returns the last line that is not empty, with the wrapped lines before it that it continues.
 pub fn last_words(text: &str) -> Option<String> {
-    let lines = lines_of(text);
-    let mut before = lines.iter().rev().skip_while(|line| line.trim().is_empty()).map(|line| one_line(line));
-    let mut words = before.next()?;
-    for line in before {
+    last_sentence(&lines_of(text)).map(|(_, words)| words)
+}
+
+/// Returns the last line that is not empty, with the wrapped lines before it, and the position of the first of them.
+fn last_sentence(lines: &[String]) -> Option<(usize, String)> {
+    let mut start = lines.iter().rposition(|line| !line.trim().is_empty())?;
+    let mut words = one_line(&lines[start]);
+    for line in lines[..start].iter().rev().map(|line| one_line(line)) {
         let is_wrapped = line.chars().count() >= MIN_WRAPPED_CHARS && !line.ends_with(['.', '!', '?', ':', ';']);
         if !is_wrapped || words.chars().count() + line.chars().count() > MAX_LINE_CHARS {
             break;
         }
         words = format!("{line} {words}");
+        start -= 1;
     }
-    Some(cut(&words, MAX_LINE_CHARS))
+    Some((start, cut(&words, MAX_LINE_CHARS)))
 }
 
 /// Returns the first paragraph of a reason or a report, as one line: what happened, before the details.
@@ -152,11 +180,26 @@ fn is_cut_mark(line: &str) -> bool {
 fn failure_lines(lines: &[String]) -> Vec<&str> {
     let mut picked: Vec<&str> = Vec::new();
     let mut context = 0;
+    let (mut names_test, mut is_tap) = (false, false);
     for line in lines {
-        if tells_failure(line) {
+        let text = line.trim();
+        let is_noise = || text.is_empty() || TAP_NOISE.iter().any(|field| text.starts_with(field));
+        let follows_test = names_test;
+        names_test = text.starts_with("not ok ") && !tells_success(line);
+        if names_test {
             context = CONTEXT_LINES;
-        } else if line.trim().is_empty() || tells_success(line) {
-            context = 0;
+        } else if follows_test && text == "---" {
+            (is_tap, context) = (true, TAP_CONTEXT_LINES);
+            continue;
+        } else if is_mere_count(text) || is_tap && is_noise() {
+            continue;
+        } else if is_tap && (text == "..." || text.starts_with("stack:")) {
+            (is_tap, context) = (false, 0);
+            continue;
+        } else if tells_failure(line) {
+            context = context.max(CONTEXT_LINES);
+        } else if text.is_empty() || tells_success(line) {
+            (is_tap, context) = (false, 0);
             continue;
         } else if context == 0 {
             continue;
@@ -175,6 +218,9 @@ fn failure_lines(lines: &[String]) -> Vec<&str> {
 fn tells_failure(line: &str) -> bool {
     if tells_success(line) {
         return false;
+    }
+    if line.trim().starts_with(['✖', '✗', '✘']) && !line.trim().ends_with(':') {
+        return true;
     }
     let words: Vec<String> = line
         .split(|c: char| !c.is_alphanumeric() && c != '_')
@@ -195,7 +241,17 @@ fn is_failure_word(word: &str) -> bool {
 fn tells_success(line: &str) -> bool {
     let line = line.trim();
     let starts = ["ok ", "PASS", "✓", "✔", "√"].iter().any(|mark| line.starts_with(mark));
-    starts || ["... ok", " PASSED", "[ OK ]"].iter().any(|mark| line.ends_with(mark))
+    let excused = line.starts_with("not ok ") && ["# TODO", "# SKIP"].iter().any(|mark| line.contains(mark));
+    starts || excused || ["... ok", " PASSED", "[ OK ]"].iter().any(|mark| line.ends_with(mark))
+}
+
+/// Tells whether a line of a test runner's summary counts something else than failures: `# skipped 0`, `ℹ pass 3`.
+fn is_mere_count(line: &str) -> bool {
+    let count = line.strip_prefix("# ").or_else(|| line.strip_prefix("ℹ "));
+    let count =
+        count.and_then(|count| count.split_once(' ')).and_then(|(name, n)| Some((name, n.parse::<f64>().ok()?)));
+    let others = ["tests", "suites", "pass", "skipped", "todo", "duration_ms"];
+    count.is_some_and(|(name, number)| number == 0.0 || others.contains(&name))
 }
 
 /// Cuts the text to `max_chars` and marks the cut with `…`.
@@ -253,8 +309,39 @@ mod tests {
         }
         for line in ["0 failed", "no errors found", "test fails_on_error ... ok", "PASS src/error.test.js", "Failures:"]
         {
-            assert_eq!(key_line(&format!("{line}\n\nlast\n")).unwrap(), "last", "{line}");
+            assert_eq!(key_line(&format!("{line}\n\nlast\n")).unwrap(), format!("{line}; last"), "{line}");
         }
+    }
+
+    #[test]
+    fn failed_tests_of_node_are_named_with_their_places() {
+        let counts =
+            "# tests 2\n# suites 0\n# pass 1\n# fail 1\n# cancelled 0\n# skipped 0\n# todo 0\n# duration_ms 118.16\n";
+        let tap = "TAP version 13\n# Subtest: subtracts\nok 1 - subtracts\n  ---\n  duration_ms: 0.79\n  ...\n# Subtest: adds two\n\
+            not ok 2 - adds two\n  ---\n  duration_ms: 0.84\n  type: 'test'\n  location: '/x/a.test.js:1:79'\n  \
+            failureType: 'testCodeFailure'\n  error: |-\n    Expected values to be strictly equal:\n    \n    2 == 3\n    \n  \
+            code: 'ERR_ASSERTION'\n  name: 'AssertionError'\n  stack: |-\n    Test.run (node:internal:835:12)\n  ...\n1..2\n";
+        let line = key_line(&format!("{tap}{counts}")).unwrap();
+        assert_eq!(
+            line,
+            "not ok 2 - adds two; location: '/x/a.test.js:1:79'; error: |-; Expected values to be strictly equal:; 2 == 3; # fail 1"
+        );
+        let spec = "✔ subtracts (0.7ms)\n✖ adds two (0.6ms)\n  AssertionError [ERR_ASSERTION]: 2 == 3\n\n";
+        let line = key_line(&format!("{spec}{}", counts.replace('#', "ℹ"))).unwrap();
+        assert_eq!(line, "✖ adds two (0.6ms); AssertionError [ERR_ASSERTION]: 2 == 3; ℹ fail 1");
+        let excused = "not ok 1 - later # TODO\nok 2 - now\n# fail 0\n";
+        assert_eq!(key_lines(excused, 9).0.len(), 3);
+    }
+
+    #[test]
+    fn without_a_failure_the_last_lines_are_taken() {
+        assert_eq!(
+            key_line("a\nb\n\nexpected 5 items but got 3\nbye bye\n").unwrap(),
+            "b; expected 5 items but got 3; bye bye"
+        );
+        assert_eq!(key_line(" \n"), None);
+        let long = "x".repeat(MAX_LINE_CHARS);
+        assert_eq!(key_line(&format!("a\n{long}.\nbye")).unwrap(), "bye");
     }
 
     #[test]

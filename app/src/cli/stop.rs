@@ -43,8 +43,7 @@ pub fn run(global: &Global, ui: &Ui, args: &StopArgs) -> Result<ExitCode> {
     let grace = if args.force { Duration::ZERO } else { Duration::from_secs(args.grace) };
     let answered = || {
         if !ui.json() {
-            let what = worker.map_or_else(|| place.feature.to_string(), |worker| format!("worker {worker}"));
-            ui.note(&format!("stopping {what}: its agents are ended and their work is saved"));
+            ui.note(&stopping_text(&place, worker, args.force));
         }
     };
     let stopped = stop(&place, worker, args.force, grace, answered)?;
@@ -56,6 +55,23 @@ pub fn run(global: &Global, ui: &Ui, args: &StopArgs) -> Result<ExitCode> {
         ui.note(&result_text(&place, worker, stopped)?);
     }
     Ok(ExitCode::Done)
+}
+
+/// Returns what `stop` says before the agents have ended. An agent that is killed leaves its work to be saved later.
+fn stopping_text(place: &Place, worker: Option<WorkerId>, force: bool) -> String {
+    match (worker, force) {
+        (None, false) => format!("stopping {}: its agents are ended and their work is saved", place.feature),
+        (None, true) => format!(
+            "stopping {}: its agents are killed; their work is in the worktrees, and the next run saves it",
+            place.feature
+        ),
+        (Some(worker), false) => format!("stopping worker {worker}: its agent is ended and its work is saved"),
+        (Some(worker), true) => {
+            format!(
+                "stopping worker {worker}: its agent is killed; its work is in the worktree, and is saved before the next attempt there"
+            )
+        }
+    }
 }
 
 fn result_text(place: &Place, worker: Option<WorkerId>, stopped: bool) -> Result<String> {

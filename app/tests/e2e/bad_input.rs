@@ -270,7 +270,9 @@ fn a_disk_that_fills_up_in_the_middle() {
     let run = |args: &[&str]| -> Ran { repo.run(&[&["-C", full.to_str().unwrap()], args].concat()) };
     run(&["run"]).code(9).says("No space left on device").says("x is paused").does_not_say("breaker");
     assert!(processes_in(&full).is_empty());
-    assert_eq!(run(&["status", "--json"]).code(0).json()["status"], "paused");
+    let status = run(&["status", "--json"]).code(0).json();
+    assert_eq!(status["status"], "paused");
+    assert!(status["problems"].to_string().contains("free some space, then `mahabharatha run x`"), "{status}");
 
     fs::remove_file(full.join(".gsd/specs/x/fill")).unwrap();
     fs::write(full.join(".gsd/specs/x/again"), "").unwrap();

@@ -235,7 +235,9 @@ fn cleanup_keeps_work_that_is_saved_nowhere_else_unless_forced() {
     let repo = Repo::new();
     repo.graph("x", &[held("A-1", 1, "a1")]);
     let run = repo.run_until_up(&["A-1"]);
-    repo.run(&["stop", "--force"]).code(0);
+    repo.run(&["stop", "--force"])
+        .code(0)
+        .says("its agents are killed; their work is in the worktrees, and the next run saves it");
     run.wait().code(130);
     repo.run(&["cleanup"]).code(0).says("it holds work that is saved nowhere else");
     assert_eq!(repo.read(".mahabharatha/worktrees/x/worker-0/a1"), "half\n");

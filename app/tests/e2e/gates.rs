@@ -108,7 +108,7 @@ fn no_cause_is_named_without_evidence() {
 #[test]
 fn a_red_base_that_is_allowed_is_only_reported() {
     let repo = Repo::new();
-    committed(&repo, &gates(&[("lint", "echo 'no title'; exit 3"), ("fine", "true")], ""));
+    committed(&repo, &gates(&[("fine", "true"), ("lint", "echo 'no title'; exit 3")], ""));
     repo.graph("x", &[simple("A", 1, "a.txt"), simple("B", 2, "b.txt")]);
     repo.run(&["run", "--allow-red-base"])
         .code(0)
@@ -118,7 +118,10 @@ fn a_red_base_that_is_allowed_is_only_reported() {
     let report = completion(&repo);
     assert!(report.contains("| 2 | lint | `echo 'no title'; exit 3` | failed, as it did before the run |"), "{report}");
     assert!(report.contains("| 2 | fine | `true` | passed |"), "{report}");
-    assert!(report.contains("- [ ] All quality gates passed (4 of 6)"), "{report}");
+    assert!(report.contains("- [ ] All quality gates passed (2 of 4)"), "{report}");
+    assert!(report.contains("- [x] All verifications passed on the merged tree (2 of 2)"), "{report}");
+    let at = |row: &str| report.find(row).unwrap();
+    assert!(at("| 2 | fine |") < at("| 2 | lint |") && at("| 2 | lint |") < at("| 2 | verify A |"), "{report}");
 }
 
 #[test]
@@ -130,7 +133,7 @@ fn a_gate_that_is_not_required_is_only_reported() {
     repo.graph("x", &[simple("A", 1, "a.txt")]);
     repo.run(&["run"]).code(0).says("level 1: gate nice failed, which is only reported: not nice [exit code 1]");
     let report = completion(&repo);
-    assert!(report.contains("- [x] All quality gates passed (2 of 2, and 1 failed that is not required)"), "{report}");
+    assert!(report.contains("- [x] All quality gates passed (1 of 1, and 1 failed that is not required)"), "{report}");
     assert!(report.contains("| failed; it is not required |"), "{report}");
     // On the base as well.
     repo.graph("y", &[simple("B", 1, "b.txt")]);
@@ -401,8 +404,8 @@ fn every_run_of_a_gate_is_kept_and_a_failed_one_is_in_the_report() {
     let report = completion(&repo);
     for line in [
         "## Failed Gates\n\n- Level 1, lint: a.txt:1: error: BAD \\[exit code 1\\]; passed later\n",
-        "## Changes\n\n1 file, 2 lines added, 1 removed.\n",
-        "| `a.txt` | 2 | 1 |\n",
+        "## Changes\n\n1 file, 1 line added, 0 removed.\n",
+        "| `a.txt` | 1 | 0 |\n",
         "- AC-1.1: It counts (A completed)\n- AC-1.2: It sings (no task names it)\n- It is small (A completed)\n",
     ] {
         assert!(report.contains(line), "{line:?} is not in\n{report}");

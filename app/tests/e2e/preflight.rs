@@ -172,6 +172,8 @@ fn too_little_space() {
     repo.run(&args).code(7).says("disk: only").says("Free some space");
     let doctor = repo.run(&["-C", clone.to_str().unwrap(), "doctor", "--json"]).code(7);
     failed_check(&doctor, "disk");
+    let doctor = repo.run(&["-C", clone.to_str().unwrap(), "doctor"]).code(7);
+    doctor.says("disk: only").does_not_say("ok      disk").does_not_say("new worktrees take");
 }
 
 #[test]

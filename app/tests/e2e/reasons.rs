@@ -31,9 +31,9 @@ fn a_blocked_task_shows_its_agents_last_words() {
 fn a_failed_agent_shows_its_last_output() {
     let repo = Repo::new();
     only_once(&repo, &[task("A", 1, "a", "echo begun; echo 'no module named abacus' >&2; exit 1")]);
-    repo.run(&["run"]).code(3).says("A is blocked: The agent failed with exit code 1: no module named abacus");
+    repo.run(&["run"]).code(3).says("A is blocked: The agent failed with exit code 1: begun; no module named abacus");
     let blockers = repo.status()["blockers"].clone();
-    assert_eq!(blockers, json!(["A: The agent failed with exit code 1: no module named abacus"]));
+    assert_eq!(blockers, json!(["A: The agent failed with exit code 1: begun; no module named abacus"]));
 }
 
 #[test]
@@ -66,5 +66,9 @@ fn strays_are_named() {
     let told = "The attempt changed what the task does not own: s1, s2, s3, s4, s5 and 2 more";
     repo.run(&["run"]).code(3).says(&format!("A is blocked: {told}\n"));
     assert_eq!(repo.status()["blockers"], json!([format!("A: {told}")]));
-    assert_eq!(repo.task("A")["strays"].as_array().unwrap().len(), 7);
+    let task = repo.task("A");
+    assert_eq!(task["strays"].as_array().unwrap().len(), 7);
+    // Their files are saved with the attempt's work.
+    assert_eq!(repo.show("refs/mahabharatha/x/wip/A/1:s1"), "y");
+    assert!(task["reason"].as_str().unwrap().contains("\n\nThese changes will not be merged:\n- s1"), "{task}");
 }

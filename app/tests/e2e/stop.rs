@@ -101,7 +101,9 @@ fn the_task_of_a_stopped_worker_is_requeued_and_the_run_continues() {
     repo.run(&["stop", "--worker", "7"]).code(2).says("there is no worker 7").says("0 to 1");
     let stopped = repo.run(&["stop", "--worker", &worker.to_string()]).code(0);
     assert!(!is_alive(pid));
-    stopped.says(&format!("worker {worker} is stopped"));
+    stopped
+        .says(&format!("stopping worker {worker}: its agent is ended and its work is saved"))
+        .says(&format!("worker {worker} is stopped"));
     assert!(run.is_running());
     repo.let_go("all");
     run.wait().code(0);

@@ -298,7 +298,10 @@ fn a_denial_is_reported_with_the_setting_that_lifts_it() {
     repo.graph("x", &[task("cat >> prompts.local; echo a > a.txt", &read)]);
     repo.run(&["run", "--allow-red-base"]).code(3);
     let reason = repo.task("A")["reason"].as_str().unwrap().to_string();
-    assert!(reason.contains("The sandbox does not show"), "{reason}");
+    assert!(reason.starts_with("The sandbox does not show"), "{reason}");
+    let (_, blocker) =
+        repo.status().to_string().split_once("\"blockers\"").map(|(a, b)| (a.len(), b.to_owned())).unwrap();
+    assert!(blocker.contains("The sandbox does not show"), "{blocker}");
     repo.run(&["debug", "A"]).says("The sandbox does not show");
     // It tells that a file exists which the agent cannot see.
     let prompts = repo.read(".mahabharatha/worktrees/x/worker-0/prompts.local");
@@ -309,6 +312,31 @@ fn a_denial_is_reported_with_the_setting_that_lifts_it() {
     repo.write(".mahabharatha/config.yaml", &config);
     repo.run(&["retry", "A"]).code(0);
     repo.run(&["run", "--allow-red-base", "--accept-config"]).code(0);
+}
+
+#[test]
+fn what_an_agent_was_denied_is_told_to_people_only() {
+    for (run, told) in [
+        ("cat ~/x", "does not show"),
+        ("echo x > /usr/local/mahabharatha-x", "does not let anything write /usr/local/mahabharatha-x. "),
+    ] {
+        let repo = Repo::new();
+        repo.config("sandbox: bwrap\nretry: { max_attempts: 2, base_seconds: 0 }\n");
+        repo.write(".gitignore", "*.local\n");
+        repo.commit("second");
+        std::fs::write(repo.home().join("x"), "").unwrap();
+        repo.graph("x", &[task(&format!("cat >> prompts.local; {run} && echo a > a.txt"), "true")]);
+        repo.run(&["run"])
+            .code(3)
+            .says("A failed: its agent ended with an error (attempt 1 of 2)")
+            .says(&format!(": The sandbox {told}"))
+            .says("A is blocked: The sandbox does not ")
+            .says("add `sandbox: {");
+        repo.run(&["status"]).says("add `sandbox: {");
+        repo.run(&["debug", "A"]).says("The sandbox kept the agent of A from a file");
+        let prompts = repo.read(".mahabharatha/worktrees/x/worker-0/prompts.local");
+        assert!(prompts.contains("The agent") && !prompts.contains("The sandbox does not"), "{prompts}");
+    }
 }
 
 #[test]

@@ -196,6 +196,9 @@ fn stopped_run(run: &Run, end: &End) -> Option<Blocker> {
             let resolution = format!("continue with `{go_on}`");
             ("paused", "it stopped for an approval that is no longer needed".to_string(), resolution)
         }
+        End::Paused { cause: PauseCause::OutOfSpace, why } => {
+            ("paused", why.clone(), format!("free some space, then `{go_on}` goes on"))
+        }
         End::Paused { why, .. } => (
             "paused",
             why.clone(),

@@ -1,6 +1,6 @@
 //! Closes a feature after its last level: checks that every level is merged, writes the completion report, cleans up.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use mahabharatha_core::graph::{TracedCriterion, trace};
 use mahabharatha_core::ids::{Level, Oid};
@@ -58,7 +58,8 @@ fn findings(context: &Context, run: &Run, tip: &Oid) -> Result<Findings> {
         Some((estimate, actual, agents)) => (Some((estimate, actual)), agents),
         None => (None, Vec::new()),
     };
-    Ok(Findings { gates, failed_gates, commits, changes, criteria, estimate, agents })
+    let has_gates = !context.config.quality_gates.is_empty();
+    Ok(Findings { gates, has_gates, failed_gates, commits, changes, criteria, estimate, agents })
 }
 
 /// Returns every failed gate run, including gates that passed later.
@@ -108,24 +109,36 @@ fn criteria(context: &Context, run: &Run) -> Vec<TracedCriterion> {
     all
 }
 
-/// Returns the lines that the run's commits added and removed in each file.
+/// Returns the lines added and removed since the start in each file that the run's commits changed. Several commits may
+/// change the same lines, so this compares trees.
 fn changes(context: &Context, tip: &Oid) -> Result<Vec<FileChange>> {
     let ours = format!("--grep=^Mahabharatha-Feature: {}$", context.paths.feature());
     let range = format!("{}..{tip}", context.start);
-    let args = ["log", "--no-merges", "--no-renames", "--format=", "--numstat", &ours, &range];
+    let touched = context.repository.run([
+        "log",
+        "--no-merges",
+        "--no-renames",
+        "--format=",
+        "--name-only",
+        "-z",
+        &ours,
+        &range,
+    ])?;
+    let touched = String::from_utf8_lossy(&touched.bytes);
+    let touched: BTreeSet<&str> = touched.split('\0').map(|path| path.trim_start_matches('\n')).collect();
+    let args = ["diff-tree", "-r", "--no-renames", "--numstat", "-z", context.start.as_str(), tip.as_str()];
     let output = context.repository.run(args)?;
-    let mut files: BTreeMap<String, Option<(u64, u64)>> = BTreeMap::new();
-    for line in String::from_utf8_lossy(&output.bytes).lines() {
-        let mut parts = line.splitn(3, '\t');
-        let (Some(added), Some(removed), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
+    let change = |record: &str| {
+        let mut parts = record.splitn(3, '\t');
+        let (added, removed, path) = (parts.next()?, parts.next()?, parts.next()?);
         let lines = added.parse::<u64>().ok().zip(removed.parse::<u64>().ok());
-        let sum = files.entry(path.to_owned()).or_insert(Some((0, 0)));
-        *sum = sum.zip(lines).map(|(sum, more)| (sum.0 + more.0, sum.1 + more.1));
-    }
-    Ok(files.into_iter().map(|(path, lines)| FileChange { path, lines }).collect())
+        touched.contains(path).then(|| FileChange { path: path.to_owned(), lines })
+    };
+    Ok(String::from_utf8_lossy(&output.bytes).split('\0').filter_map(change).collect())
 }
 
-/// Returns the last result of each gate at each level, from the journal.
+/// Returns the last result of each gate at each level, from the journal: by level, in the order of the configuration, then
+/// the verifications.
 fn gate_results(context: &Context, run: &Run) -> Result<Vec<GateResult>> {
     let name = |pass: &GatePass| match &pass.task {
         Some(task) => verification_name(task),
@@ -161,6 +174,10 @@ fn gate_results(context: &Context, run: &Run) -> Result<Vec<GateResult>> {
             _ => {}
         }
     }
+    let position = |result: &GateResult| {
+        context.config.quality_gates.iter().position(|gate| gate.name == result.name).unwrap_or(usize::MAX)
+    };
+    results.sort_by_key(|result| (result.level, position(result)));
     Ok(results)
 }
 

@@ -7,7 +7,7 @@ use mahabharatha_sys::error::Result;
 use mahabharatha_sys::git::{EntryType, RepoPath};
 use mahabharatha_sys::store::tree;
 
-use super::{Ground, Report, free_bytes};
+use super::{CheckStatus, Ground, Report, free_bytes};
 use crate::provision::warm::{Plan, Planned, Warm};
 
 /// Name of the check of `worktrees.warm`.
@@ -43,6 +43,8 @@ pub fn check_space(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
             format!("{figures}."),
             format!("Free some space, {fewer}{less}or set worktrees.dir to a directory on another disk."),
         );
+    } else if report.checks.iter().any(|check| check.name == "disk" && check.status == CheckStatus::Failed) {
+        // The worktrees fit, but the disk of the repository has too little space for anything else.
     } else {
         // To measure it takes a look at each file, which a run does not wait for.
         let used = (!ground.executes).then(|| tree::disk_bytes(&ground.paths.worktrees()) >> 20);

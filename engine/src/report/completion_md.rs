@@ -7,7 +7,7 @@ use mahabharatha_core::estimate::{self, Actual, Estimate};
 use mahabharatha_core::excerpt::key_lines;
 use mahabharatha_core::graph::TracedCriterion;
 use mahabharatha_core::ids::Level;
-use mahabharatha_core::run::event::GateFailure;
+use mahabharatha_core::run::event::{GateFailure, VERIFICATION};
 use mahabharatha_core::secrets::Suppression;
 use mahabharatha_core::view::{AttemptView, LevelView, RunView, Stamp, SuppressedSecret, TaskView, merged_phrase};
 use mahabharatha_sys::git::short_branch;
@@ -22,6 +22,7 @@ use super::timeline::timeline;
 const MAX_QUOTED_LINES: usize = 8;
 /// Most changed files that are listed by name.
 const MAX_LISTED_FILES: usize = 100;
+const QUALITY_GATES: &str = "All quality gates passed";
 
 /// Result of the last run of a gate, or of a task's verification on the merged tree, at a level.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +33,12 @@ pub struct GateResult {
     pub status: GateStatus,
     /// It ran in a clean checkout.
     pub clean: bool,
+}
+
+impl GateResult {
+    fn is_verification(&self) -> bool {
+        self.name.starts_with(VERIFICATION)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +72,8 @@ pub struct FileChange {
 #[derive(Debug, Clone, Default)]
 pub struct Findings {
     pub gates: Vec<GateResult>,
+    /// Whether the configuration has quality gates.
+    pub has_gates: bool,
     /// Every failed run of a gate, oldest first.
     pub failed_gates: Vec<FailedGate>,
     /// Commits that the run added to the base branch, one line each, newest first.
@@ -78,12 +87,12 @@ pub struct Findings {
 }
 
 pub fn render_completion(view: &RunView, findings: &Findings) -> String {
-    let Findings { gates, failed_gates, commits, changes, criteria, estimate, agents } = findings;
+    let Findings { gates, has_gates, failed_gates, commits, changes, criteria, estimate, agents } = findings;
     let compared = estimate.as_ref().map(|(estimate, actual)| comparison_table(estimate, actual));
     let served = criteria.iter().map(|criterion| acceptance(view, criterion));
     let sections = [
         format!("# Completion: {}\n\n{}", view.feature, facts(view)),
-        format!("## Verification Checklist\n\n{}", checklist(view, gates)),
+        format!("## Verification Checklist\n\n{}", checklist(view, gates, *has_gates)),
         format!("## Acceptance Criteria\n\n{}", list(served, "None were given.")),
         format!("## Levels\n\n{}", levels(view)),
         format!("## Estimate\n\n{}", compared.as_deref().unwrap_or("There is none.\n")),
@@ -133,8 +142,8 @@ fn indented_block(lines: &[String]) -> String {
 
 fn diffstat(changes: &[FileChange]) -> String {
     let sum = |of: fn((u64, u64)) -> u64| changes.iter().filter_map(|change| change.lines).map(of).sum::<u64>();
-    let head =
-        format!("{}, {} lines added, {} removed.\n", count(changes.len(), "file"), sum(|it| it.0), sum(|it| it.1));
+    let added = count(sum(|it| it.0) as usize, "line");
+    let head = format!("{}, {added} added, {} removed.\n", count(changes.len(), "file"), sum(|it| it.1));
     let row = |change: &FileChange| {
         let (added, removed) =
             change.lines.map_or(("binary".to_string(), String::new()), |(a, r)| (a.to_string(), r.to_string()));
@@ -180,20 +189,26 @@ fn sandbox(isolation: Isolation) -> String {
 }
 
 /// Lists each item with its actual value. Ticks only what the data show.
-fn checklist(view: &RunView, gates: &[GateResult]) -> String {
+fn checklist(view: &RunView, gates: &[GateResult], has_gates: bool) -> String {
     let landed_on = code(short_branch(&view.landing_branch));
     let (total, completed, blocked) = (view.tasks.len(), of_status(view, "completed"), of_status(view, "blocked"));
     let merged = view.levels.iter().filter(|level| level.status == "merged").count();
     let is_done = |level: &LevelView| matches!(level.status, "merged" | "skipped");
     let last = view.levels.last();
     let is_merged = last.is_some_and(is_done);
-    let all_gates = Tally::of(gates.iter());
+    let of_gates = Tally::of(gates.iter().filter(|gate| !gate.is_verification()));
+    let of_verifications = Tally::of(gates.iter().filter(|gate| gate.is_verification()));
     let of_last = || gates.iter().filter(|gate| last.is_some_and(|last| last.level == gate.level));
     let at_last = Tally::of(of_last());
     let clean = if at_last.counted > 0 && of_last().all(|gate| gate.clean) { ", in a clean checkout" } else { "" };
     let items = [
         (completed == total, "All tasks in `completed` status".to_string(), format!("{completed} of {total}")),
-        (all_gates.all_passed(), "All quality gates passed".to_string(), all_gates.to_string()),
+        (of_gates.all_passed(), QUALITY_GATES.to_string(), of_gates.to_string()),
+        (
+            of_verifications.all_passed(),
+            "All verifications passed on the merged tree".to_string(),
+            of_verifications.to_string(),
+        ),
         (
             merged == view.levels.len(),
             format!("All levels merged to {landed_on}"),
@@ -210,8 +225,9 @@ fn checklist(view: &RunView, gates: &[GateResult]) -> String {
         (true, "COMPLETION.md generated".to_string(), "this file".to_string()),
         (blocked == 0, "No `blocked` tasks without resolution".to_string(), format!("{blocked} blocked")),
     ];
-    let item = |(holds, item, value): &(bool, String, String)| {
-        format!("- [{}] {item} ({value})\n", if *holds { 'x' } else { ' ' })
+    let item = |(holds, item, value): &(bool, String, String)| match item == QUALITY_GATES && !has_gates {
+        true => "- Quality gates: none configured\n".to_string(),
+        false => format!("- [{}] {item} ({value})\n", if *holds { 'x' } else { ' ' }),
     };
     items.iter().map(item).collect()
 }
@@ -389,6 +405,7 @@ mod tests {
         let criteria = vec![served("AC-1.1", "It <counts>", &["TASK-001"]), served("", "It is fast", &[])];
         let findings = Findings {
             gates: gates.to_vec(),
+            has_gates: true,
             failed_gates,
             commits,
             changes,
@@ -400,7 +417,7 @@ mod tests {
     }
 
     fn render(view: &RunView, gates: &[GateResult]) -> String {
-        render_completion(view, &Findings { gates: gates.to_vec(), ..Findings::default() })
+        render_completion(view, &Findings { gates: gates.to_vec(), has_gates: true, ..Findings::default() })
     }
 
     fn ticked(text: &str) -> Vec<&str> {
@@ -429,11 +446,22 @@ mod tests {
             untested.contains("- [ ] Tests pass on `main` (on the tree of the last level: none was run)"),
             "{untested}"
         );
-        assert_eq!(ticked(&untested).len(), 5);
+        assert_eq!(ticked(&untested).len(), 5, "{untested}");
         gates[1].status = GateStatus::Passed;
         gates.push(gate(2, GateStatus::NotRequired));
         let not_required = render(&view, &gates);
         assert!(not_required.contains("- [x] All quality gates passed (2 of 2, and 1 failed that is not required)"));
         assert!(not_required.contains("| failed; it is not required |"), "{not_required}");
+    }
+
+    #[test]
+    fn verifications_are_not_counted_as_gates() {
+        let view = Story::eventful().view();
+        let verification = GateResult { name: "verify TASK-001".to_string(), ..gate(2, GateStatus::Passed) };
+        let text = render(&view, &[gate(2, GateStatus::Failed), verification.clone()]);
+        assert!(text.contains("- [ ] All quality gates passed (0 of 1)\n"), "{text}");
+        assert!(text.contains("- [x] All verifications passed on the merged tree (1 of 1)\n"), "{text}");
+        let text = render_completion(&view, &Findings { gates: vec![verification], ..Findings::default() });
+        assert!(text.contains("- Quality gates: none configured\n"), "{text}");
     }
 }

@@ -218,10 +218,10 @@ mod tests {
                 clean: false,
             })
         };
-        assert_eq!(gist("first\nlast\n \x1b[0m\n\n[exit code 1]"), "last [exit code 1]");
+        assert_eq!(gist("first\nlast\n \x1b[0m\n\n[exit code 1]"), "first; last [exit code 1]");
         assert_eq!(gist("\n[exit code 1]"), "it printed nothing [exit code 1]");
         assert_eq!(gist("error: no x\n\ncompiled\n[exit code 1]"), "error: no x [exit code 1]");
-        assert_eq!(gist("first\nlast"), "last");
+        assert_eq!(gist("first\nlast"), "first; last");
         assert_eq!(gist(""), "it printed nothing");
     }
 

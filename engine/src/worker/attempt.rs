@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use mahabharatha_core::config::Isolation;
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::effect::{Performer, Purpose};
@@ -40,7 +41,7 @@ pub struct Attempt<'a> {
     pub cancel: &'a CancelSignal,
     pub log: &'a Log,
     pub warnings: Vec<String>,
-    /// Why the verification may have failed, for the user only.
+    /// What the sandbox kept the agent or the verification from, for the user only.
     pub hint: Option<String>,
     /// What is known of the reason for the end.
     reason: Option<Reason>,
@@ -195,7 +196,14 @@ impl<'a> Attempt<'a> {
         if ended.left_others || proc::has_descendants() {
             self.log.write(Severity::Warn, "left_running", "the agent left processes running; they are ended");
         }
-        Ok(end_of(&*agent, &ended, stalled, &sandbox))
+        let end = end_of(&*agent, &ended, stalled, &sandbox);
+        // In a container this says only what the failure says already.
+        if let AgentEnd::Finished(AgentOutcome::Failed(feedback)) = &end
+            && sandbox.isolation() != Isolation::Container
+        {
+            self.hint = sandbox.denial(feedback);
+        }
+        Ok(end)
     }
 
     /// Starts the agent in its sandbox; none if the attempt was cancelled before.

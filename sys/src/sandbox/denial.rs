@@ -1,70 +1,216 @@
 //! Recognises in a program's output that the sandbox kept it from a file.
 
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Component, Path, PathBuf};
 
 use mahabharatha_core::config::Isolation;
 
 use super::{Access, Layout, places};
 
-/// Words by which programs say that a file cannot be read or is not there.
-const NOT_FOUND: [&str; 4] = ["No such file or directory", "ENOENT", "Permission denied", "EACCES"];
+/// Words by which programs say that a file cannot be read or is not there, in lower case.
+const NOT_FOUND: [&str; 7] = [
+    "no such file or directory",
+    "enoent",
+    "permission denied",
+    "eacces",
+    "directory nonexistent",
+    "can't cd to",
+    ": not found",
+];
 /// Words by which programs say that a file cannot be written.
-const NOT_WRITABLE: [&str; 4] = ["Read-only file system", "EROFS", "Permission denied", "EACCES"];
+const NOT_WRITABLE: [&str; 2] = ["read-only file system", "erofs"];
+/// The same where the sandbox has no file systems of its own.
+const MAY_NOT_WRITE: [&str; 2] = ["permission denied", "eacces"];
 /// Words by which programs say that `sandbox-exec` denied an access.
-const DENIED: [&str; 2] = ["Operation not permitted", "EPERM"];
+const DENIED: [&str; 2] = ["operation not permitted", "eperm"];
+/// Words that show that a missing file was to be written.
+const WRITES: [&str; 3] = ["cannot create", "cannot touch", "directory nonexistent"];
 /// Lines of output that are examined, from its end.
 const MAX_LINES: usize = 400;
+/// Directories of the kernel and of running services, which are never proposed.
+const LIVE: [&str; 5] = ["/dev", "/proc", "/run", "/sys", "/var/run"];
+/// Directories of the system in which a project may have files, next to directories of programs.
+const SHARED: [&str; 2] = ["/opt", "/usr/local"];
+/// Directories with programs, libraries and settings of the system, by which a file in them could take control.
+const OF_PROGRAMS: [&str; 8] = ["bin", "etc", "lib", "lib32", "lib64", "libexec", "sbin", "share"];
+/// Places in a home directory with logins, keys, and files that the user's shell runs.
+const PERSONAL: [&str; 24] = [
+    ".aws",
+    ".azure",
+    ".bash_profile",
+    ".bashrc",
+    ".cargo/credentials.toml",
+    ".claude",
+    ".claude.json",
+    ".codex",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/systemd",
+    ".docker",
+    ".gemini",
+    ".git-credentials",
+    ".gnupg",
+    ".kube",
+    ".local/share/keyrings",
+    ".mozilla",
+    ".netrc",
+    ".npmrc",
+    ".password-store",
+    ".profile",
+    ".pypirc",
+    ".ssh",
+];
 
-/// Says which file the sandbox kept a program from, and what to add to the configuration.
-pub fn explain(layout: &Layout, output: &str) -> Option<String> {
+/// What the sandbox kept a program from.
+enum Denial {
+    /// An existing path is not visible.
+    Hidden(PathBuf),
+    /// A path does not exist, and its directory is not visible.
+    BelowHidden(PathBuf),
+    /// A path cannot be written.
+    ReadOnly(PathBuf),
+}
+
+/// How a path appears inside.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    No,
+    ReadOnly,
+    /// Writable, or private to the sandbox.
+    Writable,
+}
+
+/// Says which file the sandbox kept a program from, and what to add to the configuration. `home` is the user's.
+pub fn explain(layout: &Layout, home: &Path, output: &str) -> Option<String> {
     if layout.isolation == Isolation::Off {
         return None;
     }
     output.lines().rev().take(MAX_LINES).find_map(|line| {
-        let has = |words: &[&str]| words.iter().any(|word| line.contains(word));
-        let is_denied = layout.isolation == Isolation::SandboxExec && has(&DENIED);
-        let says = |words: &[&str]| is_denied || has(words);
-        let paths = || paths_in(line).filter(|path| !path.starts_with(&layout.workdir));
-        let unseen = |path: &PathBuf| access(layout, path).is_none() && path.exists();
-        let read_only =
-            |path: &PathBuf| access(layout, path) == Some(&Access::Read) || is_new_below_a_seen_one(layout, path);
-        if let Some(path) = says(&NOT_FOUND).then(|| paths().find(unseen)).flatten() {
-            return Some(text("show", &path, "read"));
-        }
-        says(&NOT_WRITABLE)
-            .then(|| paths().find(read_only))
-            .flatten()
-            .map(|path| text("let anything write", &path, "write"))
+        let writes = has(&line.to_lowercase(), &WRITES);
+        denial(layout, line).map(|denial| denial.text(home, writes))
     })
 }
 
-fn text(verb: &str, path: &Path, key: &str) -> String {
-    let path = path.display();
-    format!(
-        "The sandbox does not {verb} {path}. If the project needs it, add it in .mahabharatha/config.yaml: `sandbox: {{ {key}: [\"{path}\"] }}`."
-    )
+fn has(line: &str, words: &[&str]) -> bool {
+    words.iter().any(|word| line.contains(word))
 }
 
-/// Returns how a path is visible inside; `None` if it is not.
-fn access<'a>(layout: &'a Layout, path: &Path) -> Option<&'a Access> {
-    let mounts = layout.mounts.iter().filter(|mount| path.starts_with(&mount.to));
-    let nearest = mounts.max_by_key(|mount| mount.to.components().count());
-    match nearest {
-        // The private home and temporary directories hide the user's, except for what is mounted in them.
-        Some(mount) if mount.from != mount.to => None,
-        Some(mount) => Some(&mount.access),
-        None => places::is_system(path).then_some(&Access::Read),
+/// Returns what the sandbox denied, going by a line of output.
+fn denial(layout: &Layout, line: &str) -> Option<Denial> {
+    let lower = line.to_lowercase();
+    let is_denied = layout.isolation == Isolation::SandboxExec && has(&lower, &DENIED);
+    let not_writable =
+        has(&lower, &NOT_WRITABLE) || layout.isolation != Isolation::Bwrap && has(&lower, &MAY_NOT_WRITE);
+    let paths: Vec<PathBuf> = paths_in(layout, line);
+    let found = paths.iter().find_map(|path| hidden(layout, path)).filter(|_| is_denied || has(&lower, &NOT_FOUND));
+    found.or_else(|| {
+        let read_only = paths.into_iter().find(|path| is_read_only(layout, path));
+        read_only.filter(|_| is_denied || not_writable).map(Denial::ReadOnly)
+    })
+}
+
+fn hidden(layout: &Layout, path: &Path) -> Option<Denial> {
+    let parent = path.parent()?;
+    match path.exists() {
+        true => (seen(layout, path) == Seen::No).then(|| Denial::Hidden(path.to_owned())),
+        false => (parent.exists() && seen(layout, parent) == Seen::No).then(|| Denial::BelowHidden(path.to_owned())),
     }
 }
 
-fn is_new_below_a_seen_one(layout: &Layout, path: &Path) -> bool {
-    !path.exists() && path.parent().is_some_and(|parent| access(layout, parent) == Some(&Access::Read))
+fn is_read_only(layout: &Layout, path: &Path) -> bool {
+    let place = if path.exists() { Some(path) } else { path.parent() };
+    place.is_some_and(|place| place.exists() && seen(layout, place) == Seen::ReadOnly)
 }
 
-/// Returns the absolute paths in a line of output.
-fn paths_in(line: &str) -> impl Iterator<Item = PathBuf> {
-    let words = line.split(|c: char| c.is_whitespace() || "'\"`‘’“”:,;()[]<>=".contains(c));
-    words.filter(|word| word.len() > 1 && word.starts_with('/')).map(|word| PathBuf::from(word.trim_end_matches('.')))
+/// Returns how a path of the user's appears inside.
+fn seen(layout: &Layout, path: &Path) -> Seen {
+    let mounts = layout.mounts.iter().filter(|mount| path.starts_with(&mount.to));
+    match mounts.max_by_key(|mount| mount.to.components().count()) {
+        // The private home and temporary directories hide the user's, except for what is mounted in them.
+        Some(mount) if mount.from != mount.to => match path.strip_prefix(&mount.to) {
+            Ok(below) if below.as_os_str().is_empty() || mount.from.join(below).exists() => Seen::Writable,
+            _ => Seen::No,
+        },
+        Some(mount) if mount.access == Access::Read => Seen::ReadOnly,
+        Some(_) => Seen::Writable,
+        None if places::is_system(path) => Seen::ReadOnly,
+        // A directory in which something is mounted is there, without its other content.
+        None if layout.mounts.iter().any(|mount| mount.to.starts_with(path)) => Seen::ReadOnly,
+        None if layout.isolation == Isolation::Bwrap && path == Path::new("/var") => Seen::Writable,
+        None => Seen::No,
+    }
+}
+
+impl Denial {
+    fn text(&self, home: &Path, writes: bool) -> String {
+        let (what, path, key) = match self {
+            Denial::Hidden(path) => ("show", path, if writes { "write" } else { "read" }),
+            Denial::BelowHidden(path) => ("show the directory of", path, "write"),
+            Denial::ReadOnly(path) => ("let anything write", path, "write"),
+        };
+        let shown = path.display();
+        let advice = match (is_off_limits(path, home), path.exists()) {
+            (true, _) => "Use another path, such as one in the worktree or in $TMPDIR.".to_owned(),
+            (false, exists) => {
+                let create = if exists { "" } else { "create it and " };
+                format!(
+                    "If the project needs it, {create}add `sandbox: {{ {key}: [\"{shown}\"] }}` to .mahabharatha/config.yaml."
+                )
+            }
+        };
+        format!("The sandbox does not {what} {shown}. {advice}")
+    }
+}
+
+/// Tells whether opening the path would weaken the sandbox: the system's programs and services, whole homes and top-level
+/// directories, logins. What a program prints, which may be an agent, must not lead the user to open these.
+fn is_off_limits(path: &Path, home: &Path) -> bool {
+    // Links lead elsewhere, also those of a directory.
+    let real = path.canonicalize().ok().or_else(|| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)));
+    [Some(path.to_owned()), real].into_iter().flatten().any(|path| {
+        let is_whole = path.components().count() <= 2 || home.starts_with(&path);
+        let is_live = LIVE.iter().any(|dir| path.starts_with(dir));
+        let mut personal = PERSONAL.iter().map(|name| home.join(name));
+        let is_personal = personal.any(|place| path.starts_with(&place) || place.starts_with(&path));
+        let shared = SHARED.iter().find_map(|dir| path.strip_prefix(dir).ok());
+        let is_system = match shared {
+            Some(below) => {
+                let is_of_programs = |part: Component<'_>| OF_PROGRAMS.iter().any(|name| part.as_os_str() == *name);
+                below.as_os_str().is_empty() || below.components().any(is_of_programs)
+            }
+            None => places::is_system(&path),
+        };
+        let is_program = fs::metadata(&path).is_ok_and(|found| {
+            let kind = found.file_type();
+            let is_executable = kind.is_file() && found.permissions().mode() & 0o111 != 0;
+            is_executable && shared.is_some() || kind.is_socket() || kind.is_char_device() || kind.is_block_device()
+        });
+        is_whole || is_live || is_personal || is_system || is_program
+    })
+}
+
+/// Returns the absolute paths in a line of output, without those in the worktree and the program that prints the line.
+fn paths_in(layout: &Layout, line: &str) -> Vec<PathBuf> {
+    let line = line.trim_start();
+    let line = match line.split_once(':') {
+        Some((program, rest)) if complains(layout, Path::new(program)) => rest,
+        _ => line,
+    };
+    let words = line.split(|c: char| c.is_whitespace() || c.is_control() || "'\"`‘’“”:,;()[]<>=\\".contains(c));
+    let paths = words.filter(|word| word.len() > 1 && word.starts_with('/'));
+    let paths = paths.map(|word| PathBuf::from(word.trim_end_matches('.')));
+    let is_plain = |path: &PathBuf| {
+        let is_kernels = ["/dev", "/proc", "/sys"].iter().any(|dir| path.starts_with(dir));
+        !is_kernels && !path.starts_with(&layout.workdir) && !path.components().any(|part| part == Component::ParentDir)
+    };
+    paths.filter(is_plain).collect()
+}
+
+/// Tells whether a path is that of a program that is visible inside, which begins its messages with its own path.
+fn complains(layout: &Layout, path: &Path) -> bool {
+    let is_program = |found: fs::Metadata| found.is_file() && found.permissions().mode() & 0o111 != 0;
+    path.is_absolute() && seen(layout, path) != Seen::No && fs::metadata(path).is_ok_and(is_program)
 }
 
 #[cfg(test)]
@@ -84,25 +230,82 @@ mod tests {
         }
     }
 
+    /// Explains a line in which `~` stands for a home directory with the files `hidden` and `seen`.
+    fn explain(line: &str) -> Option<String> {
+        let dir = tempfile::Builder::new().prefix("home").tempdir().unwrap();
+        let home = dir.path().canonicalize().unwrap();
+        for name in ["work", ".ssh"] {
+            fs::create_dir(home.join(name)).unwrap();
+        }
+        for name in ["hidden", "seen", ".ssh/config"] {
+            fs::write(home.join(name), "").unwrap();
+        }
+        let shown = home.display().to_string();
+        super::explain(&layout(&home), &home, &line.replace('~', &shown)).map(|text| text.replace(&shown, "~"))
+    }
+
+    fn setting(key: &str, path: &str) -> String {
+        format!("add `sandbox: {{ {key}: [\"{path}\"] }}` to .mahabharatha/config.yaml.")
+    }
+
     #[test]
     fn a_hidden_file_is_named_with_the_setting_that_shows_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let home = dir.path();
-        for name in ["hidden", "seen"] {
-            std::fs::write(home.join(name), "").unwrap();
+        for (line, key, path) in [
+            ("some test\ncat: '~/hidden': No such file or directory\nmore", "read", "~/hidden"),
+            ("open ~/seen: Read-only file system (os error 30)", "write", "~/seen"),
+            ("/bin/sh: 1: cd: can't cd to ~/work", "read", "~/work"),
+            ("/bin/sh: 1: cannot create ~/work/out: Directory nonexistent", "write", "~/work/out"),
+            ("FileNotFoundError: [Errno 2] No such file or directory: '~/work/out'", "write", "~/work/out"),
+            ("zsh: no such file or directory: ~/hidden", "read", "~/hidden"),
+            ("Error: ENOENT: no such file or directory, open '~/work/out'", "write", "~/work/out"),
+        ] {
+            let text = explain(line).unwrap_or_else(|| panic!("{line}"));
+            assert!(text.ends_with(&setting(key, path)), "{line}: {text}");
         }
-        let explain = |line: &str| explain(&layout(home), &line.replace('~', &home.display().to_string()));
-        let hidden = explain("some test\ncat: '~/hidden': No such file or directory\nmore").unwrap();
-        assert!(hidden.contains("/hidden") && hidden.contains("read: ["), "{hidden}");
-        let written = explain("open ~/seen: Read-only file system (os error 30)").unwrap();
-        assert!(written.contains("/seen") && written.contains("write: ["), "{written}");
         for other in [
             "cat: ~/missing: No such file or directory",
+            "cat: ~/missing/more: No such file or directory",
             "cat: /checkout/a: No such file or directory",
+            "cat: /proc/self/missing: No such file or directory",
             "~/hidden is a file",
             "",
         ] {
             assert_eq!(explain(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn the_program_that_complains_is_not_what_the_sandbox_denied() {
+        let text = explain("/bin/sh: 1: cannot create /usr/local/nc: Read-only file system").unwrap();
+        assert_eq!(
+            text,
+            format!(
+                "The sandbox does not let anything write /usr/local/nc. If the project needs it, create it and {}",
+                setting("write", "/usr/local/nc")
+            )
+        );
+        assert_eq!(explain("/bin/sh: 1: Read-only file system"), None);
+        assert_eq!(explain("/bin/sh: Read-only file system: /checkout/a"), None);
+    }
+
+    #[test]
+    fn what_would_weaken_the_sandbox_is_never_proposed() {
+        for line in [
+            "touch: cannot touch '/bin/sh': Read-only file system",
+            "touch: cannot touch '/usr/local/bin/tool': Read-only file system",
+            "touch: cannot touch '/usr/bin/new': Read-only file system",
+            "touch: cannot touch '/etc/passwd': Read-only file system",
+            "cp: cannot create '/opt/x/lib/a.so': Read-only file system",
+            "cat: ~/.ssh/config: No such file or directory",
+            "ls: ~/.ssh: No such file or directory",
+            "sh: can't cd to /root/..: no such file or directory: /root",
+            "ls: cannot open '/boot': No such file or directory",
+        ] {
+            let Some(text) = explain(line) else { continue };
+            assert!(text.starts_with("The sandbox does not ") && !text.contains("sandbox: {"), "{line}: {text}");
+        }
+        let text = explain("touch: cannot touch '/bin/sh': Read-only file system").unwrap();
+        let other = "Use another path, such as one in the worktree or in $TMPDIR.";
+        assert_eq!(text, format!("The sandbox does not let anything write /bin/sh. {other}"));
     }
 }

@@ -446,7 +446,7 @@ impl Sandbox {
         if self.layout.isolation == Isolation::Container {
             return self.memory_failure();
         }
-        denial::explain(&self.layout, output)
+        denial::explain(&self.layout, &self.home, output)
     }
 
     /// Returns the directory for files that only this sandbox needs, which is not visible inside.

@@ -68,9 +68,10 @@ impl JobReport {
         }
     }
 
-    /// Adds the hint, if there is one, to what the user is told about the attempt.
+    /// Adds the hint, if there is one, to what the user is told about the attempt: at the beginning, because displays of
+    /// one line show only that. Never in a prompt: it may tell of files that agents cannot see.
     pub fn with_hint(&self, text: &str) -> String {
-        self.hint.iter().fold(text.to_owned(), |text, hint| format!("{text}\n{hint}"))
+        self.hint.iter().fold(text.to_owned(), |text, hint| format!("{hint}\n{text}"))
     }
 
     pub fn cost(&self) -> Cost {

@@ -86,7 +86,10 @@ impl Failed<'_> {
                 Hypothesis::new("secret", cause, self.again()).shown_by(lines(feedback)).next(next)
             }
             FailCause::Setup => self.setup(feedback),
-            FailCause::Agent => self.agent(feedback),
+            FailCause::Agent => match &report.hint {
+                Some(hint) => self.sandbox_denial("agent", feedback, hint),
+                None => self.agent(feedback),
+            },
             FailCause::Missing | FailCause::Unchanged => {
                 let cause = format!("The agent of {id} did not do what the task asks: {}", headline(feedback));
                 Hypothesis::new("incomplete_work", cause, self.again()).shown_by([headline(feedback)])
@@ -112,7 +115,7 @@ impl Failed<'_> {
     fn verification(&self, feedback: &str, report: &JobReport) -> Hypothesis {
         let id = &self.task.id;
         if let Some(hint) = &report.hint {
-            return self.sandbox_denial(feedback, hint);
+            return self.sandbox_denial("verification", feedback, hint);
         }
         if let Some((program, line)) = words::missing_tool(feedback) {
             return self.missing_tool("the verification of", program, line);
@@ -151,11 +154,11 @@ impl Failed<'_> {
         Hypothesis::new("verification_failed", cause, try_it).shown_by(lines(feedback)).next(next)
     }
 
-    /// `hint` says what the sandbox kept the command from, and which setting allows it.
-    fn sandbox_denial(&self, feedback: &str, hint: &str) -> Hypothesis {
+    /// `hint` says what the sandbox kept `what` from, and which setting allows it.
+    fn sandbox_denial(&self, what: &str, feedback: &str, hint: &str) -> Hypothesis {
         let command = format!("{} --accept-config", self.again());
         let next = format!("{hint} Then `{command}`.");
-        let cause = format!("The sandbox kept the verification of {} from a file.", self.task.id);
+        let cause = format!("The sandbox kept the {what} of {} from a file.", self.task.id);
         let evidence = lines(feedback).into_iter().chain([one_line(hint)]);
         Hypothesis::new("sandbox_denial", cause, command).shown_by(evidence).next(next)
     }

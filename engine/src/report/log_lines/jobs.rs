@@ -52,7 +52,7 @@ impl Telling<'_> {
             JobEnd::Blocked { .. } if !fix && self.is_blocked(task) => {}
             end => {
                 let text = format!("{task} {}{}", self.ending(end, report), self.counted(task, attempt, fix));
-                let why = self.why(task, end, fix).map(|why| format!(": {why}")).unwrap_or_default();
+                let why = self.why(task, report, fix).map(|why| format!(": {why}")).unwrap_or_default();
                 self.say(Severity::Warn, text + &self.next_step(task) + &why);
             }
         }
@@ -84,14 +84,14 @@ impl Telling<'_> {
     }
 
     /// Returns why the attempt failed, unless another line says it.
-    fn why(&self, task: &TaskId, end: &JobEnd, fix: bool) -> Option<String> {
+    fn why(&self, task: &TaskId, report: &JobReport, fix: bool) -> Option<String> {
         let is_blocked = self.is_blocked(task) && !fix;
-        match end {
+        match &report.end {
             JobEnd::Failed { cause: FailCause::Strays, .. } => None,
             JobEnd::Failed { feedback: why, .. }
             | JobEnd::Blocked { reason: why }
             | JobEnd::Escalated { reason: why } => {
-                Some(headline(why)).filter(|_| !is_blocked && !why.trim().is_empty())
+                Some(headline(&report.with_hint(why))).filter(|_| !is_blocked && !why.trim().is_empty())
             }
             _ => None,
         }

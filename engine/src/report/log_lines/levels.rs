@@ -4,6 +4,7 @@ use mahabharatha_core::ids::{Level, Oid, TaskId};
 use mahabharatha_core::run::event::{GateFailure, GatePass, Note, Obstacle};
 use mahabharatha_core::run::{Event, LevelState, LevelStatus, TaskState, TaskStatus};
 use mahabharatha_core::view::approval_command;
+use mahabharatha_sys::ui::one_line;
 
 use super::{Severity, Telling};
 use crate::report::text::{count, few, gate_gist, headline};
@@ -94,6 +95,9 @@ impl Telling<'_> {
         let redone = failure.task.as_ref().and_then(|task| self.run.task(task)).is_some_and(TaskState::is_open);
         let then = if redone { "; it is not completed any more" } else { "" };
         self.say(Severity::Warn, format!("level {level}: {what}: {}{then}", gate_gist(failure)));
+        if let Some(denial) = failure.cause.as_deref().filter(|_| failure.denied) {
+            self.say(Severity::Warn, format!("level {level}: {}", one_line(denial)));
+        }
     }
 
     pub(super) fn blamed(&mut self, level: Level, task: Option<&TaskId>, why: &str) {

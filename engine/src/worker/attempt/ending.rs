@@ -99,7 +99,7 @@ impl Attempt<'_> {
         let all = planted.strays.iter().cloned().chain(changes.strays.iter().map(|stray| stray.path.to_string()));
         let named = few(&all.collect::<Vec<_>>());
         let mut text =
-            format!("The attempt changed what the task does not own: {named}\n\nNone of these changes were kept:\n");
+            format!("The attempt changed what the task does not own: {named}\n\nThese changes will not be merged:\n");
         for name in &planted.strays {
             text.push_str(&format!("- {name} (put back)\n"));
         }
