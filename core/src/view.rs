@@ -448,7 +448,9 @@ fn task_view(run: &Run, task: &Task, state: &TaskState) -> TaskView {
 }
 
 fn attempt_view(run: &Run, task: &TaskId, record: &AttemptRecord) -> AttemptView {
-    let (ended_at, report) = record.ended.clone().unzip();
+    let report = record.ended.clone().map(|(_, report)| report);
+    // Its end may be recorded much later, when another process continues the run.
+    let ended_at = report.as_ref().map(|_| record.started_at + run.attempt_elapsed(record));
     let (outcome, detail, strays) = match report.as_ref().map(|report| &report.end) {
         None if is_running(run, task, record) => ("running", None, Vec::new()),
         // Cancelled together with its effect, so there is no report.

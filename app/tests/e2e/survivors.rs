@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::process::{Child, Command};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -77,6 +79,26 @@ fn stop_by_force_ends_survivors_that_do_not_listen_at_once() {
     repo.let_go("all");
     repo.run(&["run"]).code(0);
     assert_eq!(repo.show("refs/mahabharatha/x/wip/A-1/1:a1"), "half");
+}
+
+#[test]
+fn the_time_in_which_nothing_ran_is_not_part_of_an_attempt() {
+    let repo = Repo::new();
+    repo.graph("x", &[held("A-1", 1, "a1")]);
+    let began = Instant::now();
+    leave_survivors(&repo, &["A-1"]);
+    repo.run(&["stop", "--force"]).code(0);
+    // A worker whose end nothing saw counts as one that lived for two seconds.
+    let worked = began.elapsed().max(Duration::from_secs(2));
+    sleep(worked + Duration::from_secs(1));
+    repo.let_go("all");
+    repo.run(&["run"]).code(0);
+    let attempt = &repo.task("A-1")["attempts"][0];
+    let took = attempt["elapsed_seconds"].as_f64().unwrap();
+    assert!(took <= worked.as_secs_f64() + 0.1, "{attempt} after {worked:?}");
+    let at = |key: &str| attempt[key].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    let lasted = at("ended_at").duration_since(at("started_at")).as_secs_f64();
+    assert!(lasted <= worked.as_secs_f64() + 1.0, "{attempt} after {worked:?}");
 }
 
 #[test]
