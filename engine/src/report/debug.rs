@@ -151,7 +151,7 @@ pub struct BlockerState {
 
 impl Findings {
     /// Tells whether the feature has a journal without a run: `run` was refused before it began one.
-    fn is_not_run_yet(&self) -> bool {
+    pub fn is_not_run_yet(&self) -> bool {
         self.status.is_none() && self.journal.health == "good" && self.journal.records == 0
     }
 }
@@ -188,14 +188,14 @@ pub fn blockers_of(view: &RunView) -> Vec<BlockerState> {
     view.blockers.iter().map(state).collect()
 }
 
-/// Formats the findings. `one`: the user asked about a single task, so show more of its output.
-pub fn render(findings: &Findings, one: bool, paint: Paint) -> String {
+/// Formats the findings. `one`: the user asked about a single task, so show more of its output. `next`: the command that
+/// follows; given if the feature has not run yet.
+pub fn render(findings: &Findings, one: bool, next: Option<&str>, paint: Paint) -> String {
     let feature = paint.apply(Style::Strong, &findings.feature);
-    let not_run_yet = findings.is_not_run_yet();
-    let mut text = match findings.status {
-        Some(status) => format!("{feature}: {status}\n"),
-        None if not_run_yet => format!("{feature}: not run yet; next: mahabharatha run {}\n", findings.feature),
-        None => format!("{feature}: cannot be told, since its journal tells of no run\n"),
+    let mut text = match (findings.status, next) {
+        (Some(status), _) => format!("{feature}: {status}\n"),
+        (None, Some(next)) => format!("{feature}: not run yet; next: {next}\n"),
+        (None, None) => format!("{feature}: cannot be told, since its journal tells of no run\n"),
     };
     text.push_str(&state_of_files(findings));
     text.push_str(&timeline(findings, one, paint));
@@ -216,7 +216,7 @@ pub fn render(findings: &Findings, one: bool, paint: Paint) -> String {
             text.push_str(&format!("  {}: {}\n    {resolution}\n", one_line(what), headline(cause)));
         }
     }
-    if not_run_yet && findings.hypotheses.is_empty() {
+    if next.is_some() && findings.hypotheses.is_empty() {
         return text;
     }
     text.push_str(&heading("Likely causes"));

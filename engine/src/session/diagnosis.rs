@@ -28,8 +28,8 @@ use crate::report::moments::moments;
 use crate::report::projection::projection;
 use crate::report::status::SavedWork;
 
-/// Examines a feature, or only one of its tasks.
-pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Findings> {
+/// Examines a feature, or only one of its tasks. `None` if nothing of a run was ever recorded.
+pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Option<Findings>> {
     let paths = &place.paths;
     // Read first: if the feature is not held, the state read below is final.
     let holder = FeatureLock::holder(paths.dir())?;
@@ -43,7 +43,7 @@ pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Findings> {
         refuse_feature(place, run, word)?;
     }
     if examined.health == Health::Missing && !paths.dir().join("jobs").exists() {
-        return Err(control::no_run(place));
+        return Ok(None);
     }
     let driven = holder.is_some() || sessions.iter().any(|session| session.drives);
     let view = run.map(|run| control::view(place, run, driven)).transpose()?;
@@ -85,7 +85,7 @@ pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Findings> {
         findings.lost.retain(|lost| lost.task == task);
     }
     findings.hypotheses = hypotheses(&findings, run);
-    Ok(findings)
+    Ok(Some(findings))
 }
 
 /// Fails if a word that is no task is, or is near, the name of a feature, and is not near that of a task.
