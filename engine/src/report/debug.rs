@@ -44,6 +44,9 @@ pub struct Findings {
     pub lost: Vec<LostWork>,
     pub tasks: Vec<TroubledTask>,
     pub blockers: Vec<BlockerState>,
+    /// Changes to the configuration that the user has to accept before the run goes on.
+    #[serde(skip)]
+    pub config_changes: Vec<String>,
     pub hypotheses: Vec<Hypothesis>,
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use mahabharatha_core::ids::{Feature, Oid, WorkerId};
 use mahabharatha_core::names::nearest;
 use mahabharatha_core::run::event::TaskCommit;
-use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
+use mahabharatha_core::run::{End, LevelStatus, Run, TaskStatus};
 use mahabharatha_core::view::RunView;
 use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::{Error, Kind, Result};
@@ -27,6 +27,7 @@ use crate::report::hypotheses::hypotheses;
 use crate::report::moments::moments;
 use crate::report::projection::projection;
 use crate::report::status::SavedWork;
+use crate::specs;
 
 /// Examines a feature, or only one of its tasks. `None` if nothing of a run was ever recorded.
 pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Option<Findings>> {
@@ -74,6 +75,7 @@ pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Option<Findi
         lost: run.map(|run| lost_work(place, run)).transpose()?.unwrap_or_default(),
         tasks: view.as_ref().map(|view| troubled_tasks(view, run, task, &work)).unwrap_or_default(),
         blockers: view.as_ref().map(blockers_of).unwrap_or_default(),
+        config_changes: run.filter(|_| !driven).map(|run| config_changes(place, run)).unwrap_or_default(),
         hypotheses: Vec::new(),
     };
     if let Some(task) = task {
@@ -100,6 +102,13 @@ fn refuse_feature(place: &Place, run: Option<&Run>, word: &str) -> Result<()> {
             .hint(format!("For the feature {feature}: mahabharatha debug -f {feature}"))),
         None => Ok(()),
     }
+}
+
+/// Returns the changes to the configuration because of which `run` would refuse to go on; none if it cannot be read.
+fn config_changes(place: &Place, run: &Run) -> Vec<String> {
+    let is_over = matches!(run.ended(), Some(End::Completed | End::Undone));
+    let config = specs::load_config(&place.project).ok().filter(|_| !is_over);
+    config.map(|config| run.unaccepted(&config.accepted())).unwrap_or_default()
 }
 
 fn journal_state(place: &Place, examined: &Examined, inconsistent: Option<&Error>) -> JournalState {
