@@ -187,7 +187,7 @@ fn two_at_once_do_not_write_over_each_other() {
     repo.commit("agent");
     let first = Background::start(repo.command(&["plan", "shop", "--agent", "mine", "--describe", "x"]));
     repo.wait_for("held");
-    repo.run(&["plan", "shop", "--agent", "none", "--describe", "y"]).code(8).says("is held by another");
+    repo.run(&["plan", "shop", "--agent", "none", "--describe", "y"]).code(8).says("is being planned in another terminal");
     // Ctrl-C ends the agent too.
     first.signal("INT");
     assert_eq!(first.wait().code, 130);
