@@ -70,6 +70,6 @@ fn result_text(place: &Place, worker: Option<WorkerId>, stopped: bool) -> Result
         None if control::read_run(place)?.ended() == Some(&End::Completed) => {
             format!("{feature} is completed; nothing runs")
         }
-        None => format!("{feature} is paused; its work is kept. Go on with: mahabharatha run {feature}"),
+        None => format!("{feature} is stopped; its work is kept. Go on with: mahabharatha run {feature}"),
     })
 }

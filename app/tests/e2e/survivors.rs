@@ -73,7 +73,7 @@ fn stop_by_force_ends_survivors_that_do_not_listen_at_once() {
     let deaf = |id: &str, file: &str| doing(id, 1, file, &format!("trap '' TERM; echo half > {file}; {}", wait(id)));
     repo.graph("x", &[deaf("A-1", "a1"), deaf("A-2", "a2")]);
     leave_survivors(&repo, &["A-1", "A-2"]);
-    repo.run(&["stop", "--force"]).code(0).says("x is paused; its work is kept");
+    repo.run(&["stop", "--force"]).code(0).says("x is stopped; its work is kept");
     assert_eq!(processes_in(&repo.path()), []);
     repo.run(&["stop", "--force"]).code(0).says("nothing runs for x");
     repo.let_go("all");
@@ -109,7 +109,7 @@ fn a_reused_pid_is_not_a_worker() {
         repo.graph("x", &[held("A-1", 1, "a1")]);
         leave_survivors(&repo, &["A-1"]);
         let worker = give_pid_away(&repo, "A-1.1", &bystander);
-        repo.run(args).code(0).says("x is paused");
+        repo.run(args).code(0).says("x is stopped");
         assert!(!is_alive(worker) && is_alive(bystander.pid()));
         repo.let_go("all");
         repo.run(&["run"]).code(0);

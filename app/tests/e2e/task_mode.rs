@@ -213,7 +213,7 @@ fn stop_ends_a_session_and_keeps_what_it_did() {
     let worktree = one.claim("A");
     one.write(&worktree, "a.txt", "half\n");
     repo.run(&["debug"]).code(0).says("x: running").says("session one: runs the tasks").does_not_say("is gone");
-    repo.run(&["stop"]).code(0).says("x is paused; its work is kept");
+    repo.run(&["stop"]).code(0).says("x is stopped; its work is kept");
     repo.run(&["debug"]).code(0).does_not_say("session one");
     one.run(&["task", "complete", "A"]).code(6).says("not held by this session");
     repo.run(&["stop"]).code(0).says("nothing runs for x");

@@ -26,6 +26,9 @@ pub struct Findings {
     pub feature: String,
     /// Status of the run in one word; `None` if the journal has no readable run.
     pub status: Option<&'static str>,
+    /// The status in a word for people.
+    #[serde(skip)]
+    pub word: Option<&'static str>,
     pub journal: JournalState,
     pub lock: LockState,
     pub sessions: Vec<SessionState>,
@@ -195,8 +198,8 @@ pub fn blockers_of(view: &RunView) -> Vec<BlockerState> {
 /// follows; given if the feature has not run yet.
 pub fn render(findings: &Findings, one: bool, next: Option<&str>, paint: Paint) -> String {
     let feature = paint.apply(Style::Strong, &findings.feature);
-    let mut text = match (findings.status, next) {
-        (Some(status), _) => format!("{feature}: {status}\n"),
+    let mut text = match (findings.word, next) {
+        (Some(word), _) => format!("{feature}: {word}\n"),
         (None, Some(next)) => format!("{feature}: not run yet; next: {next}\n"),
         (None, None) => format!("{feature}: cannot be told, since its journal tells of no run\n"),
     };

@@ -397,7 +397,7 @@ impl Telling<'_> {
             End::Paused { why, .. } => (Severity::Warn, format!("paused: {why}")),
             End::Stopped => {
                 let feature = self.run.feature();
-                (Severity::Warn, format!("paused on request; `mahabharatha run {feature}` goes on from here"))
+                (Severity::Warn, format!("stopped on request; `mahabharatha run {feature}` goes on from here"))
             }
             End::Failed { why } => (Severity::Error, format!("the run failed: {}", headline(why))),
             End::Undone => {

@@ -57,6 +57,7 @@ pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Option<Findi
     let mut findings = Findings {
         feature: place.feature.to_string(),
         status: view.as_ref().map(|view| view.status),
+        word: view.as_ref().map(RunView::status_word),
         journal: journal_state(place, &examined, rebuilt.as_ref().err()),
         lock: LockState {
             held: holder.is_some(),
