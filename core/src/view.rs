@@ -46,6 +46,9 @@ pub struct RunView {
     /// Number of the latest event, counted from 1.
     pub seq: u64,
     pub status: &'static str,
+    /// A user stopped it, and nothing has driven it since.
+    #[serde(skip)]
+    pub is_stopped: bool,
     /// Paused by a user while a process drives it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
@@ -248,6 +251,11 @@ pub struct WorkerView {
 }
 
 impl RunView {
+    /// Returns the status in a word for people. Programs know a stopped run as paused.
+    pub fn status_word(&self) -> &'static str {
+        if self.is_stopped { "stopped" } else { self.status }
+    }
+
     /// Returns the time the run was driven until now; constant while nothing drives it.
     pub fn elapsed_by(&self, now: Time) -> Duration {
         self.elapsed + self.since_elapsed(now)
@@ -303,6 +311,7 @@ impl RunView {
             feature: run.feature().to_string(),
             seq: run.seq(),
             status: status_of(run),
+            is_stopped: run.ended() == Some(&End::Stopped),
             paused: run.is_paused() && run.ended().is_none(),
             mode: run.mode().to_string(),
             sandbox: run.policy().isolation,
@@ -448,7 +457,9 @@ fn task_view(run: &Run, task: &Task, state: &TaskState) -> TaskView {
 }
 
 fn attempt_view(run: &Run, task: &TaskId, record: &AttemptRecord) -> AttemptView {
-    let (ended_at, report) = record.ended.clone().unzip();
+    let report = record.ended.clone().map(|(_, report)| report);
+    // Its end may be recorded much later, when another process continues the run.
+    let ended_at = report.as_ref().map(|_| record.started_at + run.attempt_elapsed(record));
     let (outcome, detail, strays) = match report.as_ref().map(|report| &report.end) {
         None if is_running(run, task, record) => ("running", None, Vec::new()),
         // Cancelled together with its effect, so there is no report.

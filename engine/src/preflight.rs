@@ -424,13 +424,13 @@ fn check_agent(report: &mut Report, project: &Project, name: &str, agent: &Agent
     }
     let cwd = if executes { project.root() } else { Path::new("/") };
     match agent::check(project.root(), cwd, name, agent) {
-        Ok(found) if agent.is_coding_agent() => {
-            report.ok("agent", format!("{name}: {}", found.what));
+        Ok(found) => {
+            let colon = if agent.is_coding_agent() { ":" } else { "" };
+            report.ok("agent", format!("{name}{colon} {}", found.what));
             if let Some(note) = found.note {
                 report.warn("agent", format!("{name}: {}.", note.what), note.hint);
             }
         }
-        Ok(found) => report.ok("agent", format!("{name} {}", found.what)),
         Err(problem) => report.fail("agent", format!("{name}: {}.", problem.what), problem.hint),
     }
 }

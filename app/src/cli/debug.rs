@@ -15,6 +15,7 @@ use serde_json::json;
 
 use super::Global;
 use super::exit::ExitCode;
+use crate::observe::planned;
 
 #[derive(Debug, Args)]
 pub struct DebugArgs {
@@ -30,14 +31,22 @@ pub fn run(global: &Global, ui: &Ui, args: &DebugArgs) -> Result<ExitCode> {
     if args.repair {
         return repair(&place, ui);
     }
-    let findings = diagnosis::examine_feature(&place, args.task.as_deref())?;
+    let Some(findings) = diagnosis::examine_feature(&place, args.task.as_deref())? else {
+        return Err(planned(&place)?.no_run());
+    };
     if ui.json() {
         ui.pretty(&findings);
     } else {
-        ui.painted(&render(&findings, args.task.is_some(), ui.paint()));
+        let next = findings.is_not_run_yet().then(|| next_step(&place));
+        ui.painted(&render(&findings, args.task.is_some(), next.as_deref(), ui.paint()));
     }
     let sound = matches!(findings.journal.health, "good" | "torn");
     Ok(if sound { ExitCode::Done } else { ExitCode::Invalid })
+}
+
+/// Returns the command that follows for a feature that has not run yet.
+fn next_step(place: &Place) -> String {
+    planned(place).map_or_else(|_| format!("mahabharatha plan {}", place.feature), |planned| planned.next())
 }
 
 fn repair(place: &Place, ui: &Ui) -> Result<ExitCode> {

@@ -92,7 +92,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
         }
         End::Stopped => failed(
             Kind::Stopped,
-            format!("{feature} is paused, as requested; its work is kept"),
+            format!("{feature} is stopped, as requested; its work is kept"),
             format!("Go on with: {go_on}"),
         ),
         End::Undone => failed(

@@ -63,9 +63,13 @@ fn unknown(word: &str, known: &[&str]) -> Error {
 
 pub fn run(ui: &Ui, args: &HelpArgs) -> Result<ExitCode> {
     let words: Vec<&str> = args.topic.iter().map(String::as_str).collect();
-    if let [word] = words[..]
-        && let Some((_, _, page)) = TOPICS.iter().find(|(name, ..)| *name == word)
+    if let Some((topic, others)) = words.split_first()
+        && let Some((name, _, page)) = TOPICS.iter().find(|(name, ..)| name == topic)
     {
+        if let Some(word) = others.first() {
+            return Err(Error::new(Kind::Usage, format!("the topic {name} has no part {word}"))
+                .hint(format!("The whole page: mahabharatha help {name}")));
+        }
         ui.data(page);
         return Ok(ExitCode::Done);
     }

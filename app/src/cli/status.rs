@@ -153,7 +153,7 @@ fn not_run_yet(place: &Place, ui: &Ui) -> Result<String> {
         return Ok(planned.json(place)?.to_string());
     }
     let requirements = planned.requirements.map(|status| status.to_string());
-    let text = planned_text(&planned.view, requirements.as_deref(), ui.columns(), ui.paint());
+    let text = planned_text(&planned.view, requirements.as_deref(), &planned.next(), ui.columns(), ui.paint());
     Ok(text + &setup_line(place.project.setup_cost()?))
 }
 

@@ -10,6 +10,7 @@ use mahabharatha_engine::session::control;
 use mahabharatha_engine::session::stop::stop;
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::project::Place;
+use mahabharatha_sys::store::locks::FeatureLock;
 use mahabharatha_sys::ui::Ui;
 
 use super::Global;
@@ -33,6 +34,9 @@ pub struct StopArgs {
 
 pub fn run(global: &Global, ui: &Ui, args: &StopArgs) -> Result<ExitCode> {
     let place = global.known_place(args.feature.as_deref())?;
+    if let Some(holder) = FeatureLock::holder(place.paths.dir())?.filter(|holder| holder.drafts.is_some()) {
+        return Err(holder.refusal(&place.feature));
+    }
     if !place.paths.journal().exists() {
         return Err(control::no_run(&place));
     }
@@ -82,6 +86,6 @@ fn result_text(place: &Place, worker: Option<WorkerId>, stopped: bool) -> Result
         None if control::read_run(place)?.ended() == Some(&End::Completed) => {
             format!("{feature} is completed; nothing runs")
         }
-        None => format!("{feature} is paused; its work is kept. Go on with: mahabharatha run {feature}"),
+        None => format!("{feature} is stopped; its work is kept. Go on with: mahabharatha run {feature}"),
     })
 }

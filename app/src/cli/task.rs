@@ -191,6 +191,10 @@ impl Call<'_> {
         for spec in claimed {
             ui.data(&format!("{} attempt {}: {}\n", spec.job.task, spec.job.attempt, spec.worktree.display()));
         }
+        if let [first, others @ ..] = &claimed[..] {
+            let task = if others.is_empty() { first.job.task.as_str() } else { "TASK" };
+            ui.note(&format!("work there, then: mahabharatha task complete -f {} {task}", self.place.feature));
+        }
         for refusal in refused {
             ui.warn(&format!("{}: not claimed: {}", refusal.task, refusal.why));
         }

@@ -10,7 +10,7 @@ use mahabharatha_engine::report::status::{self, ListView, StatusJson};
 use mahabharatha_engine::session::control;
 use mahabharatha_engine::specs;
 use mahabharatha_setup::planning::{self, ApprovalStatus};
-use mahabharatha_sys::error::{Error, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::Place;
 use serde_json::json;
 
@@ -68,6 +68,29 @@ pub(super) fn draft_of(design: &specs::FoundDesign, requirements: ApprovalStatus
 }
 
 impl Planned {
+    /// Returns the command that follows.
+    pub fn next(&self) -> String {
+        let feature = &self.view.feature;
+        match (&self.graph, self.requirements) {
+            _ if !self.view.blockers.is_empty() => format!("mahabharatha design {feature} --validate-only"),
+            (Some(_), _) => format!("mahabharatha run {feature}"),
+            (None, Some(ApprovalStatus::Draft | ApprovalStatus::Changed)) => {
+                format!("mahabharatha plan {feature} --approve")
+            }
+            (None, Some(ApprovalStatus::Approved)) => format!("mahabharatha design {feature}"),
+            (None, None | Some(ApprovalStatus::Missing)) => format!("mahabharatha plan {feature}"),
+        }
+    }
+
+    /// Returns the error of a command that needs a run.
+    pub fn no_run(&self) -> Error {
+        let error = Error::new(Kind::Invalid, format!("there has been no run of {}", self.view.feature));
+        let status = self.requirements.map(|status| format!("the requirements are {status}"));
+        let problems = self.view.blockers.iter().map(|blocker| blocker.cause.clone());
+        let details = status.filter(|_| self.graph.is_none()).into_iter().chain(problems);
+        details.fold(error, Error::detail).hint(format!("Next: {}", self.next()))
+    }
+
     /// Returns the spec of a task; none if the design has no such task.
     pub fn spec(&self, task: &str) -> Option<Shared<TaskSpec>> {
         let tasks = self.graph.as_ref()?.tasks();

@@ -40,7 +40,7 @@ impl Data {
             "undone" => (Sign::Skipped, "undone"),
             "blocked" if asks() => (Sign::Asks, "asks"),
             "blocked" => (Sign::Failed, "blocked"),
-            "paused" => (Sign::Warning, "paused"),
+            "paused" => (Sign::Warning, self.view.status_word()),
             "designed" | "planned" | "empty" => (Sign::Pending, self.view.status),
             _ if self.view.pause.is_some() => (Sign::Warning, "waiting"),
             _ => (Sign::Running, "running"),

@@ -419,13 +419,33 @@ fn a_run_that_is_on_is_named_as_what_holds_the_feature() {
     repo.graph("x", &[held("A", 1, "a.txt")]);
     let run = repo.run_until_up(&["A"]);
     let found = repo.run(&["debug", "--json"]).code(0).json();
-    let named = &found["hypotheses"][0];
-    assert_eq!((&named["code"], &named["command"]), (&json!("lock"), &json!("mahabharatha stop -f x")));
-    assert!(named["evidence"][0].as_str().unwrap().contains(&format!("process {}", run.pid())), "{named}");
+    let first = &found["hypotheses"][0];
+    assert_eq!((&first["code"], &first["command"]), (&json!("lock"), &json!("mahabharatha stop -f x")));
+    assert!(first["evidence"][0].as_str().unwrap().contains(&format!("process {}", run.pid())), "{first}");
     in_shell(&repo, "mahabharatha stop -f x").code(0);
     run.wait().code(130);
-    let found = repo.run(&["debug", "--json"]).code(0).json();
-    assert_eq!(found["hypotheses"], json!([]), "nothing is wrong with a run that was stopped");
+    let stopped = named(&repo, "stopped");
+    assert_eq!((&stopped["cause"], &stopped["command"]), (&json!("It was stopped."), &json!(RUN)));
+    repo.run(&["debug"]).code(0).says("`mahabharatha run x` continues it").does_not_say("No problem was found");
+}
+
+#[test]
+fn a_configuration_that_keeps_a_run_from_going_on_is_named_with_what_changed() {
+    let repo = Repo::new();
+    repo.graph("x", &[held("A", 1, "a.txt")]);
+    let run = repo.run_until_up(&["A"]);
+    repo.config("quality_gates: [{ name: lint, command: 'true' }]\n");
+    let codes = repo.run(&["debug", "--json"]).code(0).json();
+    assert!(codes["hypotheses"].as_array().unwrap().iter().all(|one| one["code"] != "config_changed"), "{codes:#}");
+    repo.run(&["stop"]).code(0);
+    run.wait().code(130);
+    repo.run(&["run"]).code(9);
+    let changed = named(&repo, "config_changed");
+    assert_eq!(changed["command"], "mahabharatha run x --accept-config");
+    assert!(changed["evidence"][0].as_str().unwrap().contains("lint"), "{changed}");
+    repo.run(&["debug"]).code(0).says("or accept the change: `mahabharatha run x --accept-config`");
+    repo.let_go("all");
+    in_shell(&repo, changed["command"].as_str().unwrap()).code(0);
 }
 
 /// The cause with this code that `debug` names.

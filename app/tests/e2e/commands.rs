@@ -89,6 +89,8 @@ fn help_is_there_for_every_command_and_under_both_names() {
     {
         assert!(repo.run(&["help", topic]).code(0).stdout.starts_with("# "), "{topic}");
     }
+    let word = repo.run(&["help", "tour", "x"]).code(2).says("the topic tour has no part x");
+    word.says("hint: The whole page: mahabharatha help tour\n").does_not_say("Did you mean");
     repo.run(&["help", "confg"]).code(2).says("hint: Did you mean `config`?\n");
     let unknown = repo.run(&["help", "nope"]).code(2).says("`mahabharatha help` lists the commands");
     unknown.says("the topics are: tour, concepts,").does_not_say("more");

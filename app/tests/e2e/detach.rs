@@ -60,7 +60,7 @@ fn stop_ends_a_detached_run_with_everything_in_it() {
     let pid = detached(&repo);
     repo.wait_until_up(&["A-1"]);
     let attached = attached(&repo);
-    repo.run(&["stop"]).code(0).says("x is paused");
+    repo.run(&["stop"]).code(0).says("x is stopped");
     attached.wait().code(130);
     repo.wait_until("it is gone", || !is_alive(pid));
     assert_eq!(processes_in(&repo.path()), []);

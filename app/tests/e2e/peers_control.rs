@@ -50,7 +50,7 @@ fn peer_12_who_is_said_to_be_stopped_by_force_is_dead() {
     repo.graph("x", &[doing("A-1", 1, "a1", &script)]);
     let run = repo.run_until_up(&["A-1"]);
     let (worker, escaped) = (repo.worker_pid("A-1"), repo.pid_of("A-1"));
-    repo.run(&["stop", "--force"]).code(0).says("x is paused");
+    repo.run(&["stop", "--force"]).code(0).says("x is stopped");
     assert!(!is_alive(run.pid()) && !is_alive(worker) && !is_alive(escaped));
     assert_eq!(processes_in(&repo.path()), []);
     run.wait().code(130);

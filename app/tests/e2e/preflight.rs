@@ -140,6 +140,21 @@ fn a_missing_agent() {
 }
 
 #[test]
+fn the_program_of_a_shell_command_is_looked_for() {
+    let repo = ready();
+    let doctor = |command: &str| {
+        repo.config(&format!("agent: mine\nagents: {{ mine: {{ kind: command, command: '{command}' }} }}\n"));
+        repo.run(&["doctor"]).code(0)
+    };
+    let calls = |program: &str, place: &str| format!("mine: {program}, which its command calls, {place}");
+    doctor("./agent.sh --now").says(&calls("./agent.sh", "is no program")).does_not_say("mine can be started");
+    doctor("no-such-agent --now").says(&calls("no-such-agent", "was not found on PATH"));
+    doctor("$AGENT --now").says("mine runs a shell command, which was not checked");
+    repo.program("agent.sh", "echo a > a.txt\n");
+    doctor("./agent.sh --now").says("mine can be started");
+}
+
+#[test]
 fn a_task_without_a_usable_agent() {
     let repo = ready();
     let mut task = simple("A", 1, "a.txt");

@@ -20,11 +20,14 @@ fn stop_lets_agents_end_keeps_their_work_and_the_run_can_be_resumed() {
     repo.graph("x", &[saving, simple("A-2", 1, "a2"), simple("B-1", 2, "b1")]);
     let run = repo.run_until_up(&["A-1"]);
     repo.wait_until("A-2 is done", || repo.task_status("A-2") == "completed");
-    repo.run(&["stop"]).code(0).says("x is paused; its work is kept").says("mahabharatha run x");
+    repo.run(&["stop"]).code(0).says("x is stopped; its work is kept").says("mahabharatha run x");
     assert_nothing_runs(&repo);
     run.wait().code(130).says("A-1 was cancelled (attempt 1), its work is kept").does_not_say("completed: ");
     assert_eq!(repo.show("refs/mahabharatha/x/wip/A-1/1:a1"), "saved");
     assert_eq!(repo.status()["status"], "paused");
+    for shown in [&["status"][..], &["list"], &["debug"]] {
+        repo.run(shown).code(0).says("stopped").does_not_say("paused");
+    }
     assert_eq!(repo.task_status("A-1"), "pending");
     assert_eq!(repo.subjects("main"), ["first"]);
 
@@ -55,7 +58,7 @@ fn stop_by_force_kills_at_once_loses_nothing_and_uses_up_no_retry() {
     repo.graph("x", &[deaf]);
     for _ in 0..2 {
         let run = repo.run_until_up(&["A-1"]);
-        repo.run(&["stop", "--force"]).code(0).says("x is paused");
+        repo.run(&["stop", "--force"]).code(0).says("x is stopped");
         assert_nothing_runs(&repo);
         run.wait().code(130).says("A-1 was cancelled");
         assert_eq!(repo.task_status("A-1"), "pending");
@@ -81,7 +84,7 @@ fn stop_by_force_ends_a_run_whose_processes_are_suspended() {
     for args in [&["stop"][..], &["stop", "--worker", "0", "--force"]] {
         repo.run(args).code(8).says("is suspended").says("kill -CONT").says("mahabharatha stop x --force");
     }
-    repo.run(&["stop", "--force"]).code(0).says("x is paused; its work is kept");
+    repo.run(&["stop", "--force"]).code(0).says("x is stopped; its work is kept");
     assert_nothing_runs(&repo);
     run.wait().code(-1);
     repo.run(&["stop", "--force"]).code(0).says("nothing runs for x");
@@ -157,7 +160,7 @@ fn stop_ends_workers_that_outlived_their_orchestrator() {
     // Its lock is free a moment before the system is done with it.
     repo.wait_until("the first worker is gone", || !is_alive(first));
     assert!(is_alive(repo.pid_of("A-2")));
-    repo.run(&["stop"]).code(0).says("x is paused");
+    repo.run(&["stop"]).code(0).says("x is stopped");
     assert_nothing_runs(&repo);
     assert!(!is_alive(repo.pid_of("A-2")));
     assert_eq!(repo.show("refs/mahabharatha/x/wip/A-1/1:a1"), "half");

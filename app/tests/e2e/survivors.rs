@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::process::{Child, Command};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -71,12 +73,32 @@ fn stop_by_force_ends_survivors_that_do_not_listen_at_once() {
     let deaf = |id: &str, file: &str| doing(id, 1, file, &format!("trap '' TERM; echo half > {file}; {}", wait(id)));
     repo.graph("x", &[deaf("A-1", "a1"), deaf("A-2", "a2")]);
     leave_survivors(&repo, &["A-1", "A-2"]);
-    repo.run(&["stop", "--force"]).code(0).says("x is paused; its work is kept");
+    repo.run(&["stop", "--force"]).code(0).says("x is stopped; its work is kept");
     assert_eq!(processes_in(&repo.path()), []);
     repo.run(&["stop", "--force"]).code(0).says("nothing runs for x");
     repo.let_go("all");
     repo.run(&["run"]).code(0);
     assert_eq!(repo.show("refs/mahabharatha/x/wip/A-1/1:a1"), "half");
+}
+
+#[test]
+fn the_time_in_which_nothing_ran_is_not_part_of_an_attempt() {
+    let repo = Repo::new();
+    repo.graph("x", &[held("A-1", 1, "a1")]);
+    let began = Instant::now();
+    leave_survivors(&repo, &["A-1"]);
+    repo.run(&["stop", "--force"]).code(0);
+    // A worker whose end nothing saw counts as one that lived for two seconds.
+    let worked = began.elapsed().max(Duration::from_secs(2));
+    sleep(worked + Duration::from_secs(1));
+    repo.let_go("all");
+    repo.run(&["run"]).code(0);
+    let attempt = &repo.task("A-1")["attempts"][0];
+    let took = attempt["elapsed_seconds"].as_f64().unwrap();
+    assert!(took <= worked.as_secs_f64() + 0.1, "{attempt} after {worked:?}");
+    let at = |key: &str| attempt[key].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    let lasted = at("ended_at").duration_since(at("started_at")).as_secs_f64();
+    assert!(lasted <= worked.as_secs_f64() + 1.0, "{attempt} after {worked:?}");
 }
 
 #[test]
@@ -87,7 +109,7 @@ fn a_reused_pid_is_not_a_worker() {
         repo.graph("x", &[held("A-1", 1, "a1")]);
         leave_survivors(&repo, &["A-1"]);
         let worker = give_pid_away(&repo, "A-1.1", &bystander);
-        repo.run(args).code(0).says("x is paused");
+        repo.run(args).code(0).says("x is stopped");
         assert!(!is_alive(worker) && is_alive(bystander.pid()));
         repo.let_go("all");
         repo.run(&["run"]).code(0);

@@ -213,7 +213,7 @@ fn stop_ends_a_session_and_keeps_what_it_did() {
     let worktree = one.claim("A");
     one.write(&worktree, "a.txt", "half\n");
     repo.run(&["debug"]).code(0).says("x: running").says("session one: runs the tasks").does_not_say("is gone");
-    repo.run(&["stop"]).code(0).says("x is paused; its work is kept");
+    repo.run(&["stop"]).code(0).says("x is stopped; its work is kept");
     repo.run(&["debug"]).code(0).does_not_say("session one");
     one.run(&["task", "complete", "A"]).code(6).says("not held by this session");
     repo.run(&["stop"]).code(0).says("nothing runs for x");
@@ -245,9 +245,19 @@ fn the_user_does_a_foreground_task_during_the_run() {
     Session(&repo, "two").run(&["task", "claim", "A"]).code(1).says("it is in progress");
     repo.let_go("B");
     repo.wait_until("only the person is at it", || repo.task_status("B") == "completed");
+    let held = "A: held by session one, and the run waits for it";
+    let complete = "mahabharatha task complete -f x A";
+    repo.run(&["status"]).says(held).says(complete);
+    let problem = repo.status()["problems"][0].clone();
+    assert_eq!((&problem["kind"], &problem["commands"][0]), (&json!("person"), &json!(complete)));
+    assert_eq!(problem["since"], repo.task("A")["started_at"]);
+    let cause = repo.run(&["debug", "--json"]).code(0).json()["hypotheses"].clone();
+    let is_it =
+        |one: &Value| one["code"] == "waits_for_person" && one["command"] == "mahabharatha task complete A -f x";
+    assert!(cause.as_array().unwrap().iter().any(is_it), "{cause:#}");
     one.write(&worktree, "a.txt", "by hand\n");
     one.run(&["task", "complete", "A"]).code(0);
-    run.wait().code(0).says("x is completed");
+    run.wait().code(0).says("x is completed").says(&format!("{held}: that session ends it with `{complete}`"));
     assert_eq!(repo.read("a.txt"), "by hand\n");
 }
 
@@ -257,6 +267,7 @@ fn a_foreground_task_can_be_done_when_nothing_runs_any_more() {
     repo.graph("x", &[foreground("A", 1, "a.txt"), simple("B", 1, "b.txt")]);
     repo.run(&["run"]).code(3).says("/mahabharatha:worker A");
     let one = Session(&repo, "one");
+    one.run(&["task", "claim", "A"]).code(0).says("work there, then: mahabharatha task complete -f x A");
     let worktree = one.claim("A");
     one.write(&worktree, "a.txt", "by hand\n");
     // A run that is begun meanwhile waits for it.

@@ -66,7 +66,7 @@ fn stop_ends_a_session_while_it_merges() {
     one.does("A", "a.txt", "a\n").code(0);
     let merging = Background::start(one.command(&["merge"]));
     repo.wait_for("gating");
-    repo.run(&["stop", "--grace", "0"]).code(0).says("x is paused");
+    repo.run(&["stop", "--grace", "0"]).code(0).says("x is stopped");
     merging.wait().code(130);
     assert!(!repo.exists(&lease("one")), "the session goes on");
     one.run(&["task", "start"]).code(0).says("every task is done: merge");

@@ -82,6 +82,22 @@ fn a_draft_is_left_and_approved_later() {
 }
 
 #[test]
+fn a_feature_that_is_being_planned_is_told_from_a_run() {
+    let repo = Repo::new();
+    repo.write(DOCUMENT, crate::plan::WHOLE);
+    let mut person = at_a_terminal(&repo, "plan shop");
+    person.wait_for(&repo, "Approve these requirements?");
+    for command in ["plan shop", "design shop", "stop shop", "stop shop --force"] {
+        let words: Vec<&str> = command.split(' ').collect();
+        let told = repo.run(&words).code(8).says("shop is being planned in another terminal (process ").says("Ctrl-C");
+        told.does_not_say("mahabharatha stop");
+    }
+    person.answer(&repo, "Approve these requirements?", "d");
+    assert_eq!(person.end().0, 0);
+    repo.run(&["stop", "shop"]).code(6).says("there has been no run of shop");
+}
+
+#[test]
 fn an_interview_that_is_left_in_the_middle_is_continued() {
     let repo = Repo::new();
     for (keys, code) in [("\x04", 2), ("\x03", 130)] {

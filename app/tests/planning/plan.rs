@@ -70,6 +70,26 @@ fn a_description_becomes_a_form_that_says_what_is_missing() {
 }
 
 #[test]
+fn a_feature_that_cannot_run_yet_names_what_comes_first() {
+    let repo = Repo::new();
+    repo.run(&["plan", "shop", "--describe", "Sell books.", "--agent", "none"]).code(0);
+    let next = "mahabharatha plan shop --approve\n";
+    repo.run(&["status"]).code(0).says(&format!("Next: {next}"));
+    let told = repo.run(&["debug"]).code(6).says("there has been no run of shop").says("the requirements are a draft");
+    told.says(next).does_not_say("mahabharatha run");
+    repo.write("wish.md", WHOLE);
+    repo.run(&["plan", "shop", "--from", "wish.md", "--approve"]).code(0);
+    for command in ["status", "debug"] {
+        repo.run(&[command]).says("mahabharatha design shop\n").does_not_say("mahabharatha run");
+    }
+    repo.write(".gsd/specs/shop/task-graph.json", "{");
+    for command in ["status", "debug"] {
+        let told = repo.run(&[command]).says("task-graph.json").says("mahabharatha design shop --validate-only");
+        told.does_not_say("mahabharatha run");
+    }
+}
+
+#[test]
 fn whole_requirements_are_taken_as_they_are() {
     let repo = Repo::new();
     repo.write("wish.md", WHOLE);
@@ -167,7 +187,9 @@ fn two_at_once_do_not_write_over_each_other() {
     repo.commit("agent");
     let first = Background::start(repo.command(&["plan", "shop", "--agent", "mine", "--describe", "x"]));
     repo.wait_for("held");
-    repo.run(&["plan", "shop", "--agent", "none", "--describe", "y"]).code(8).says("is held by another");
+    repo.run(&["plan", "shop", "--agent", "none", "--describe", "y"])
+        .code(8)
+        .says("is being planned in another terminal");
     // Ctrl-C ends the agent too.
     first.signal("INT");
     assert_eq!(first.wait().code, 130);

@@ -218,6 +218,13 @@ impl Run {
         })
     }
 
+    /// Returns the jobs held by sessions, if the run can do nothing before one of them ends; otherwise nothing.
+    pub fn awaited(&self) -> impl Iterator<Item = (&Job, &str)> {
+        let launches = matches!(self.phase, Phase::Working) && self.intent.launches() && !self.paused;
+        let waits = launches && self.is_settled() && self.next_wakeup().is_none();
+        self.held().filter(move |_| waits)
+    }
+
     /// Returns the mode of the run; `task` if a session drives it.
     pub fn mode(&self) -> &str {
         match self.policy.isolation {

@@ -7,6 +7,7 @@ use super::Stamp;
 use crate::excerpt::{key_line, summary};
 use crate::ids::{Level, TaskId};
 use crate::names::{argument_list, shell_word};
+use crate::run::effect::Job;
 use crate::run::event::{Candidate, GateFailure, Obstacle, SetupFailure};
 use crate::run::{End, LevelFailure, LevelStatus, PauseCause, Run, TaskState, TaskStatus};
 
@@ -22,6 +23,7 @@ pub(super) fn blockers_of(run: &Run) -> Blockers {
             _ => {}
         }
     }
+    blockers.extend(run.awaited().map(|(job, session)| held_task(run, job, session)));
     let failed = run.levels().iter().filter_map(|level| match &level.status {
         LevelStatus::Failed { failure } => Some((level.level, failure)),
         _ => None,
@@ -94,6 +96,18 @@ fn waiting_task(run: &Run, task: &TaskId) -> Blocker {
     );
     let skip = format!("mahabharatha skip -f {feature} {task} --reason \"…\"");
     Blocker::new(task.as_str(), "person", "waits for a person", resolution).commands([claim, skip]).of_task(run, task)
+}
+
+fn held_task(run: &Run, job: &Job, session: &str) -> Blocker {
+    let (feature, task) = (run.feature(), &job.task);
+    let complete = format!("mahabharatha task complete -f {feature} {task}");
+    let fail = format!("mahabharatha task fail -f {feature} {task} --reason");
+    let cause = format!("held by session {session}, and the run waits for it");
+    let resolution = format!("that session ends it with `{complete}`, or `{fail} TEXT`");
+    let started = run.task(task).and_then(|state| state.attempts.last()).map(|attempt| Stamp(attempt.started_at));
+    let blocker = Blocker::new(task.as_str(), "person", cause, resolution);
+    let blocker = blocker.commands([complete, format!("{fail} \"…\"")]).of_task(run, task);
+    Blocker { since: started, ..blocker }
 }
 
 fn failed_level(run: &Run, level: Level, failure: &LevelFailure) -> Blocker {

@@ -62,6 +62,7 @@ impl PlannedView {
             feature: self.feature,
             seq: 0,
             status: self.status,
+            is_stopped: false,
             paused: false,
             mode: String::new(),
             sandbox: Isolation::default(),

@@ -4,7 +4,7 @@ use mahabharatha_core::ids::Time;
 use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::{Command, Event, Intent, JobEnd, JobReport};
 use mahabharatha_core::run::{EffectId, End};
-use mahabharatha_core::view::RunView;
+use mahabharatha_core::view::{RunView, Stamp};
 
 use super::story::{Story, id, oid};
 
@@ -45,6 +45,17 @@ fn a_crash_and_the_questions_after_it_do_not_count() {
     assert_eq!(run, 2, "it counts once the process that drives the run records more");
     story.done('a');
     assert_eq!((elapsed(&story), story.run.tasks()[0].attempts.len()), ((4, 1), 2));
+}
+
+#[test]
+fn an_attempt_whose_end_was_not_seen_ended_when_its_worker_did() {
+    let mut story = Story::of(&[("A", 1)]);
+    let started = story.now;
+    story.now.0 += NIGHT;
+    story.resumed().reports(JobReport::new(JobEnd::Died { started: true }, 4_000));
+    let attempt = RunView::of(&story.run).tasks[0].attempts[0].clone();
+    assert_eq!((attempt.started_at, attempt.elapsed.as_secs()), (Stamp(started), 4));
+    assert_eq!(attempt.ended_at, Some(Stamp(Time(started.0 + 4_000))));
 }
 
 #[test]

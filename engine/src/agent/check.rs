@@ -53,7 +53,10 @@ pub fn check(root: &Path, cwd: &Path, name: &str, agent: &AgentConfig) -> Result
         return Err(Problem { what: format!("{program} {place}"), hint });
     }
     if !agent.is_coding_agent() {
-        return Ok(Found { what: "can be started".to_owned(), note: None });
+        return Ok(match shell_command(&agent.command) {
+            Some(command) => check_shell_command(root, name, command),
+            None => Found { what: "can be started".to_owned(), note: None },
+        });
     }
     let version = version(root, cwd, agent).ok_or_else(|| Problem {
         what: format!("{program} --version failed"),
@@ -66,6 +69,39 @@ pub fn check(root: &Path, cwd: &Path, name: &str, agent: &AgentConfig) -> Result
             note: Some(Problem { what: "no login or key was found".to_owned(), hint: login_hint(agent) }),
         },
     })
+}
+
+/// Returns the text that a shell runs.
+fn shell_command(command: &[String]) -> Option<&str> {
+    match command {
+        [shell, flag, text] if shell == "sh" && flag == "-c" => Some(text),
+        _ => None,
+    }
+}
+
+/// Looks for the program that a shell command starts with. What is missing is only noted, because it looks at the first word
+/// only, and a worktree may get files that the checkout does not have.
+fn check_shell_command(root: &Path, name: &str, command: &str) -> Found {
+    let first = command.split_whitespace().next().unwrap_or_default();
+    let is_path = first.contains('/') && first.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+~".contains(c));
+    let found = if is_path {
+        let path = root.join(proc::expand_home(first));
+        Some((first, proc::is_program(&path), "is no program that can be run"))
+    } else {
+        let program = proc::leading_program(command);
+        program.map(|program| (program, proc::find_program(program).is_some(), "was not found on PATH"))
+    };
+    let Some((program, is_there, place)) = found else {
+        return Found { what: "runs a shell command, which was not checked".to_owned(), note: None };
+    };
+    if is_there {
+        return Found { what: "can be started".to_owned(), note: None };
+    }
+    let note = Problem {
+        what: format!("{program}, which its command calls, {place}"),
+        hint: format!("Put it there, or change agents.{name}.command in .mahabharatha/config.yaml."),
+    };
+    Found { what: "runs a shell command".to_owned(), note: Some(note) }
 }
 
 /// Returns what the program prints as its version.

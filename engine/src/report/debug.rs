@@ -25,6 +25,9 @@ pub struct Findings {
     pub feature: String,
     /// Status of the run in one word; `None` if the journal has no readable run.
     pub status: Option<&'static str>,
+    /// The status in a word for people.
+    #[serde(skip)]
+    pub word: Option<&'static str>,
     pub journal: JournalState,
     pub lock: LockState,
     pub sessions: Vec<SessionState>,
@@ -43,6 +46,9 @@ pub struct Findings {
     pub lost: Vec<LostWork>,
     pub tasks: Vec<TroubledTask>,
     pub blockers: Vec<Blocker>,
+    /// Changes to the configuration that the user has to accept before the run goes on.
+    #[serde(skip)]
+    pub config_changes: Vec<String>,
     pub hypotheses: Vec<Hypothesis>,
 }
 
@@ -140,7 +146,7 @@ pub struct TroubledTask {
 
 impl Findings {
     /// Tells whether the feature has a journal without a run: `run` was refused before it began one.
-    fn is_not_run_yet(&self) -> bool {
+    pub fn is_not_run_yet(&self) -> bool {
         self.status.is_none() && self.journal.health == "good" && self.journal.records == 0
     }
 }
@@ -154,14 +160,14 @@ impl TroubledTask {
     }
 }
 
-/// Formats the findings. `one`: the user asked about a single task, so show more of its output.
-pub fn render(findings: &Findings, one: bool, paint: Paint) -> String {
+/// Formats the findings. `one`: the user asked about a single task, so show more of its output. `next`: the command that
+/// follows; given if the feature has not run yet.
+pub fn render(findings: &Findings, one: bool, next: Option<&str>, paint: Paint) -> String {
     let feature = paint.apply(Style::Strong, &findings.feature);
-    let not_run_yet = findings.is_not_run_yet();
-    let mut text = match findings.status {
-        Some(status) => format!("{feature}: {status}\n"),
-        None if not_run_yet => format!("{feature}: not run yet; next: mahabharatha run {}\n", findings.feature),
-        None => format!("{feature}: cannot be told, since its journal tells of no run\n"),
+    let mut text = match (findings.word, next) {
+        (Some(word), _) => format!("{feature}: {word}\n"),
+        (None, Some(next)) => format!("{feature}: not run yet; next: {next}\n"),
+        (None, None) => format!("{feature}: cannot be told, since its journal tells of no run\n"),
     };
     text.push_str(&state_of_files(findings));
     text.push_str(&timeline(findings, one, paint));
@@ -182,7 +188,7 @@ pub fn render(findings: &Findings, one: bool, paint: Paint) -> String {
             text.push_str(&format!("  {}: {}\n    {resolution}\n", one_line(what), headline(cause)));
         }
     }
-    if not_run_yet && findings.hypotheses.is_empty() {
+    if next.is_some() && findings.hypotheses.is_empty() {
         return text;
     }
     text.push_str(&heading("Likely causes"));

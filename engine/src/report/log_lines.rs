@@ -44,6 +44,8 @@ struct Glimpse {
     jobs: Vec<JobGlimpse>,
     merged_levels: usize,
     running_level: Option<Level>,
+    /// Tasks of sessions that the run waits for.
+    awaited: Vec<TaskId>,
     breaker: Option<Breaker>,
     /// Pause until the API limit resets.
     pause: Option<Pause>,
@@ -82,6 +84,7 @@ impl Glimpse {
             running_level: current
                 .filter(|level| matches!(level.status, LevelStatus::Running))
                 .map(|level| level.level),
+            awaited: run.awaited().map(|(job, _)| job.task.clone()).collect(),
             breaker: Some(*run.breaker()),
             pause: run.service_pause().cloned(),
             ended: run.ended().is_some(),
@@ -100,6 +103,7 @@ impl LogLines {
         if matches!(event, Event::Resumed { .. }) {
             // Resumed by another process, which reports its own beginning and end.
             self.before.running_level = None;
+            self.before.awaited.clear();
             self.before.ended = false;
             self.before.pause = None;
         }
@@ -117,6 +121,7 @@ impl LogLines {
         telling.pause(event);
         telling.empty_levels(event);
         telling.level_begun();
+        telling.awaits_sessions();
         // Between two processes the run is still in the state that the earlier one left.
         if !matches!(event, Event::Started(_) | Event::Replanned { .. }) {
             telling.end();
@@ -335,6 +340,17 @@ impl Telling<'_> {
         }
     }
 
+    fn awaits_sessions(&mut self) {
+        let is_new = |task: &TaskId| self.after.awaited.contains(task) && !self.before.awaited.contains(task);
+        if !self.after.awaited.iter().any(is_new) {
+            return;
+        }
+        let blockers = RunView::of(self.run).blockers;
+        for blocker in blockers.iter().filter(|blocker| blocker.task.as_ref().is_some_and(is_new)) {
+            self.say(Severity::Warn, format!("{blocker}: {}", blocker.resolution));
+        }
+    }
+
     fn breaker(&mut self) {
         let now = self.run.breaker();
         match (self.before.breaker, now) {
@@ -382,7 +398,7 @@ impl Telling<'_> {
             End::Paused { why, .. } => (Severity::Warn, format!("paused: {why}")),
             End::Stopped => {
                 let feature = self.run.feature();
-                (Severity::Warn, format!("paused on request; `mahabharatha run {feature}` goes on from here"))
+                (Severity::Warn, format!("stopped on request; `mahabharatha run {feature}` goes on from here"))
             }
             End::Failed { why } => (Severity::Error, format!("the run failed: {}", headline(why))),
             End::Undone => {

@@ -6,8 +6,14 @@ use mahabharatha_sys::ui::{Paint, Style, one_line};
 use super::columns::{cell, columns};
 use super::text::{cost_phrase, count, few};
 
-/// Formats the status. `requirements`: status of the requirements, if there are any.
-pub fn planned_text(view: &PlannedView, requirements: Option<&str>, limit: Option<usize>, paint: Paint) -> String {
+/// Formats the status. `requirements`: status of the requirements, if there are any. `next`: the command that follows.
+pub fn planned_text(
+    view: &PlannedView,
+    requirements: Option<&str>,
+    next: &str,
+    limit: Option<usize>,
+    paint: Paint,
+) -> String {
     let mut facts = vec![format!("{}, not run yet", view.status)];
     if !view.tasks.is_empty() {
         let (tasks, levels) = (count(view.tasks.len(), "task"), count(view.levels.len(), "level"));
@@ -20,8 +26,8 @@ pub fn planned_text(view: &PlannedView, requirements: Option<&str>, limit: Optio
         let rows: Vec<_> = view.tasks.iter().map(row).collect();
         parts.push(columns(&["Level", "Task", "Title", "Status", "Needs"], &rows, &[2, 4], limit, paint));
     }
-    if view.status == "designed" {
-        parts.push(format!("Next: mahabharatha run {}\n", view.feature));
+    if view.blockers.is_empty() {
+        parts.push(format!("Next: {next}\n"));
     }
     for blocker in view.blockers.iter() {
         let what = paint.apply(Style::Bad, &one_line(&blocker.to_string()));
@@ -43,15 +49,15 @@ mod tests {
     use super::super::support::Story;
     use super::*;
 
-    fn shown(view: &PlannedView, requirements: Option<&str>) -> String {
-        planned_text(view, requirements, Some(80), Paint::OFF)
+    fn shown(view: &PlannedView, requirements: Option<&str>, next: &str) -> String {
+        planned_text(view, requirements, next, Some(80), Paint::OFF)
     }
 
     #[test]
     fn a_design_is_shown_with_its_tasks() {
         let story = Story::unattended();
         let view = PlannedView::of("tables", Draft::Design(story.run.graph()), Cost::of(Some(0.4), 2_000));
-        insta::assert_snapshot!(shown(&view, Some("approved")), @r"
+        insta::assert_snapshot!(shown(&view, Some("approved"), "mahabharatha run tables"), @r"
         tables: designed, not run yet; 3 tasks on 2 levels; the requirements are approved; 0.40 USD, 2000 tokens
 
         Level  Task      Title                    Status   Needs
@@ -67,11 +73,11 @@ mod tests {
     fn without_a_design_only_a_summary_and_blockers_are_shown() {
         let mut view = PlannedView::of("tables", Draft::Unfinished, Cost::unknown());
         assert_eq!(
-            shown(&view, Some("a draft")),
-            "tables: planned, not run yet; the requirements are a draft; cost unknown\n"
+            shown(&view, Some("a draft"), "mahabharatha plan tables --approve"),
+            "tables: planned, not run yet; the requirements are a draft; cost unknown\n\nNext: mahabharatha plan tables --approve\n"
         );
         let (cause, resolution) = ("it is not valid".to_string(), "fix it".to_string());
         view.blockers.push(Blocker::new("design", "design", cause, resolution));
-        assert!(shown(&view, None).ends_with("not run yet; cost unknown\n\ndesign: it is not valid\n  fix it\n"));
+        assert!(shown(&view, None, "").ends_with("not run yet; cost unknown\n\ndesign: it is not valid\n  fix it\n"));
     }
 }

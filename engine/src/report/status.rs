@@ -193,7 +193,7 @@ fn summary(view: &RunView, show: Show<'_>) -> String {
     let mut text = format!(
         "{}: {}{level} ({}, {}, schedule {}, onto {})\n{}; {}{}\n",
         show.paint.apply(Style::Strong, &view.feature),
-        show.paint.apply(style_of(view.status), view.status),
+        show.paint.apply(style_of(view.status), view.status_word()),
         one_line(&view.mode),
         sandbox_phrase(view.sandbox),
         view.schedule,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use mahabharatha_core::config::Config;
 use mahabharatha_core::ids::{Level, Time};
+use mahabharatha_core::run::event::JobReport;
 use mahabharatha_core::run::{Event, Run};
 use mahabharatha_core::view::{AttemptView, RunView, TaskView};
 use mahabharatha_sys::http::{self, HttpUrl};
@@ -51,11 +52,7 @@ impl Part<'_> {
         let (&(first, _), &(last, _)) = (self.events.first()?, self.events.last()?);
         let view = RunView::of(self.run);
         let spans = Spans { trace: trace_id(self.run), part: first, end: last, all: Vec::new() };
-        let spans = spans
-            .run(&view)
-            .levels(&view)
-            .gates(self.events)
-            .attempts(&view, |task, attempt| self.agent_of(task, attempt));
+        let spans = spans.run(&view).levels(&view).gates(self.events).attempts(&view, self);
         let resource = attributes([
             ("service.name", json!("mahabharatha")),
             ("service.version", json!(env!("CARGO_PKG_VERSION"))),
@@ -67,10 +64,8 @@ impl Part<'_> {
     /// Returns the attributes of the agent that made an attempt, with the names of the conventions for generative AI. Its
     /// name and model are as the journal has them; only its provider is that of today's configuration.
     fn agent_of(&self, task: &TaskView, attempt: &AttemptView) -> Vec<(&'static str, Value)> {
-        let attempts = self.run.task(&task.id).map(|state| state.attempts.as_slice()).unwrap_or_default();
-        let record = attempts.iter().find(|record| record.attempt.0 == attempt.attempt);
-        let report = record.and_then(|record| record.ended.as_ref()).map(|(_, report)| report);
-        let Some((report, name)) = report.and_then(|report| Some((report, report.agent.as_deref()?))) else {
+        let ended = self.end_of(task, attempt);
+        let Some((report, name)) = ended.and_then(|(_, report)| Some((report, report.agent.as_deref()?))) else {
             return Vec::new();
         };
         let provider = self.config.agent(name).and_then(|agent| agent.provider.as_deref());
@@ -80,6 +75,12 @@ impl Part<'_> {
             ("gen_ai.provider.name", json!(provider)),
             ("gen_ai.request.model", json!(report.model)),
         ]
+    }
+
+    /// Returns an attempt's report, and when it was recorded.
+    fn end_of(&self, task: &TaskView, attempt: &AttemptView) -> Option<&(Time, JobReport)> {
+        let records = &self.run.task(&task.id)?.attempts;
+        records.iter().find(|record| record.attempt.0 == attempt.attempt)?.ended.as_ref()
     }
 }
 
@@ -192,17 +193,15 @@ impl Spans {
         self
     }
 
-    fn attempts(
-        mut self,
-        view: &RunView,
-        agent_of: impl Fn(&TaskView, &AttemptView) -> Vec<(&'static str, Value)>,
-    ) -> Spans {
+    fn attempts(mut self, view: &RunView, part: &Part<'_>) -> Spans {
         for task in &view.tasks {
             for attempt in &task.attempts {
                 let AttemptView { attempt: number, started_at, ended_at, outcome, cause, fix, cost, worker, .. } =
                     attempt;
-                let Some(ended) = ended_at.filter(|ended| ended.0 >= self.part) else { continue };
-                let mut attributes = agent_of(task, attempt);
+                // The end of an attempt whose worker was killed together with its orchestrator is recorded in a later part.
+                let is_of_part = part.end_of(task, attempt).is_some_and(|(recorded, _)| *recorded >= self.part);
+                let Some(ended) = ended_at.filter(|_| is_of_part) else { continue };
+                let mut attributes = part.agent_of(task, attempt);
                 attributes.extend([
                     ("mahabharatha.task", json!(task.id)),
                     ("mahabharatha.level", json!(task.level)),

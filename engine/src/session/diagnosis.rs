@@ -5,7 +5,7 @@ use std::path::Path;
 use mahabharatha_core::ids::{Feature, Oid, WorkerId};
 use mahabharatha_core::names::nearest;
 use mahabharatha_core::run::event::TaskCommit;
-use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
+use mahabharatha_core::run::{End, LevelStatus, Run, TaskStatus};
 use mahabharatha_core::view::RunView;
 use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::{Error, Kind, Result};
@@ -26,9 +26,10 @@ use crate::report::hypotheses::hypotheses;
 use crate::report::moments::moments;
 use crate::report::projection::projection;
 use crate::report::status::SavedWork;
+use crate::specs;
 
-/// Examines a feature, or only one of its tasks.
-pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Findings> {
+/// Examines a feature, or only one of its tasks. `None` if nothing of a run was ever recorded.
+pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Option<Findings>> {
     let paths = &place.paths;
     // Read first: if the feature is not held, the state read below is final.
     let holder = FeatureLock::holder(paths.dir())?;
@@ -42,7 +43,7 @@ pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Findings> {
         refuse_feature(place, run, word)?;
     }
     if examined.health == Health::Missing && !paths.dir().join("jobs").exists() {
-        return Err(control::no_run(place));
+        return Ok(None);
     }
     let driven = holder.is_some() || sessions.iter().any(|session| session.drives);
     let view = run.map(|run| control::view(place, run, driven)).transpose()?;
@@ -55,6 +56,7 @@ pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Findings> {
     let mut findings = Findings {
         feature: place.feature.to_string(),
         status: view.as_ref().map(|view| view.status),
+        word: view.as_ref().map(RunView::status_word),
         journal: journal_state(place, &examined, rebuilt.as_ref().err()),
         lock: LockState {
             held: holder.is_some(),
@@ -73,6 +75,7 @@ pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Findings> {
         lost: run.map(|run| lost_work(place, run)).transpose()?.unwrap_or_default(),
         tasks: view.as_ref().map(|view| troubled_tasks(view, run, task, &work)).unwrap_or_default(),
         blockers: view.as_ref().map(|view| view.blockers.0.clone()).unwrap_or_default(),
+        config_changes: run.filter(|_| !driven).map(|run| config_changes(place, run)).unwrap_or_default(),
         hypotheses: Vec::new(),
     };
     if let Some(task) = task {
@@ -84,7 +87,7 @@ pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Findings> {
         findings.lost.retain(|lost| lost.task == task);
     }
     findings.hypotheses = hypotheses(&findings, run);
-    Ok(findings)
+    Ok(Some(findings))
 }
 
 /// Fails if a word that is no task is, or is near, the name of a feature, and is not near that of a task.
@@ -99,6 +102,13 @@ fn refuse_feature(place: &Place, run: Option<&Run>, word: &str) -> Result<()> {
             .hint(format!("For the feature {feature}: mahabharatha debug -f {feature}"))),
         None => Ok(()),
     }
+}
+
+/// Returns the changes to the configuration because of which `run` would refuse to go on; none if it cannot be read.
+fn config_changes(place: &Place, run: &Run) -> Vec<String> {
+    let is_over = matches!(run.ended(), Some(End::Completed | End::Undone));
+    let config = specs::load_config(&place.project).ok().filter(|_| !is_over);
+    config.map(|config| run.unaccepted(&config.accepted())).unwrap_or_default()
 }
 
 fn journal_state(place: &Place, examined: &Examined, inconsistent: Option<&Error>) -> JournalState {

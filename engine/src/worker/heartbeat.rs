@@ -16,12 +16,14 @@ const CHECKS_PER_LIMIT: u32 = 8;
 const BEATS_PER_LIMIT: u32 = 4;
 /// Shortest heartbeat limit: on a busy machine a worker may not get to run more often.
 const MIN_LIMIT: Duration = Duration::from_secs(2);
+/// Longest interval between heartbeats, so that the last one tells when a worker was killed.
+const MAX_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Starts a thread that writes heartbeats until this process ends.
 pub fn beat(job_dir: &Path, limit: Duration) -> Result<()> {
     let path = job_dir.join(FILE);
     let file = state_file::open(&path).map_err(io("create", &path))?;
-    let pause = limit.max(MIN_LIMIT) / BEATS_PER_LIMIT;
+    let pause = (limit.max(MIN_LIMIT) / BEATS_PER_LIMIT).min(MAX_INTERVAL);
     let beat = move || {
         loop {
             // Sets only the modification time, which works even on a full disk.
@@ -66,6 +68,11 @@ impl Watch {
         drop(self.over);
         self.watcher.join().unwrap_or(false)
     }
+}
+
+/// Returns when the job's worker wrote its last heartbeat.
+pub fn last(job_dir: &Path) -> Option<SystemTime> {
+    last_beat(&job_dir.join(FILE))
 }
 
 fn last_beat(path: &PathBuf) -> Option<SystemTime> {

@@ -23,13 +23,37 @@ use crate::error::{Error, Kind, Result, io};
 pub struct Holder {
     pub pid: Option<u32>,
     pub since: Option<Time>,
+    /// What it does, if it drives no run.
+    pub drafts: Option<Draft>,
+}
+
+/// What a process writes that holds a feature without driving a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Draft {
+    Requirements,
+    Design,
+}
+
+impl Draft {
+    fn verb(self) -> &'static str {
+        match self {
+            Draft::Requirements => "planned",
+            Draft::Design => "designed",
+        }
+    }
+
+    fn parse(verb: &str) -> Option<Draft> {
+        [Draft::Requirements, Draft::Design].into_iter().find(|draft| draft.verb() == verb)
+    }
 }
 
 impl Holder {
     fn parse(text: &str) -> Self {
-        let (pid, since) = text.trim().split_once(':').unwrap_or((text.trim(), ""));
+        let mut parts = text.trim().splitn(3, ':');
+        let mut part = || parts.next().unwrap_or_default();
+        let (pid, since, verb) = (part(), part(), part());
         let since = since.replace('.', "").parse().ok().map(Time);
-        Holder { pid: pid.parse().ok(), since }
+        Holder { pid: pid.parse().ok(), since, drafts: Draft::parse(verb) }
     }
 
     /// Tells whether the holder is known to have exited.
@@ -39,6 +63,15 @@ impl Holder {
     }
 
     pub fn refusal(&self, feature: &impl fmt::Display) -> Error {
+        if let Some(draft) = self.drafts {
+            let what = format!("{feature} is being {} in another terminal ({self})", draft.verb());
+            return Error::new(Kind::Held, what).hint(match draft {
+                Draft::Requirements => {
+                    "Finish it there, or end it there with Ctrl-C, which keeps a draft of its answers."
+                }
+                Draft::Design => "Wait for it, or end it there with Ctrl-C.",
+            });
+        }
         Error::new(Kind::Held, format!("{feature} is held by another run or session ({self})"))
             .hint("Wait for it, or end it with `mahabharatha stop`.")
     }
@@ -107,6 +140,12 @@ impl FeatureLock {
             write_projected(holder_file, text.as_bytes())?;
         }
         Ok(FeatureLock { lock, dir: dir.to_owned(), holder_file: holder_file.to_owned(), text })
+    }
+
+    /// Tells those who are refused that the holder drafts something instead of driving a run.
+    pub fn announce(&self, draft: Draft) {
+        // The lock itself does not depend on it.
+        let _ = self.lock.write(&format!("{}:{}", self.text, draft.verb()));
     }
 
     /// Returns the directory that the lock guards.
@@ -353,6 +392,19 @@ mod tests {
     }
 
     #[test]
+    fn a_holder_that_drafts_something_is_told_from_a_run() {
+        let at = places();
+        let lock = FeatureLock::try_acquire(&at.dir, &at.holder_file).unwrap().unwrap();
+        for (draft, told) in [(Draft::Requirements, "x is being planned"), (Draft::Design, "x is being designed")] {
+            lock.announce(draft);
+            let holder = FeatureLock::holder(&at.dir).unwrap().unwrap();
+            assert_eq!((holder.pid, holder.drafts), (Some(std::process::id()), Some(draft)));
+            assert!(holder.since.is_some() && holder.refusal(&"x").message().starts_with(told));
+        }
+        assert!(!fs::read_to_string(&at.holder_file).unwrap().contains("planned"), "other programs read it");
+    }
+
+    #[test]
     fn a_reader_does_not_block_acquiring() {
         let at = places();
         drop(FeatureLock::try_acquire(&at.dir, &at.holder_file).unwrap().unwrap());
@@ -449,12 +501,12 @@ mod tests {
     fn a_holder_is_parsed_from_any_text() {
         assert_eq!(
             Holder::parse("12:1700000000.250\n"),
-            Holder { pid: Some(12), since: Some(Time(1_700_000_000_250)) }
+            Holder { pid: Some(12), since: Some(Time(1_700_000_000_250)), drafts: None }
         );
         for text in ["", "x", ":", "12", "-1:y", "99999999999999:1"] {
             assert!(!Holder::parse(text).to_string().is_empty());
         }
-        let shown = Holder { pid: Some(12), since: Some(Time(0)) };
+        let shown = Holder { pid: Some(12), since: Some(Time(0)), drafts: None };
         assert_eq!(shown.to_string(), "process 12, since 1970-01-01T00:00:00Z");
     }
 }

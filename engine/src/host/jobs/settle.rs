@@ -21,7 +21,7 @@ use super::stall_of;
 use super::survivors::{end_orphans_of, read_identity};
 use crate::host::Context;
 use crate::specs;
-use crate::worker::{self, FENCE, JobSpec, Progress, result_ref, subagents};
+use crate::worker::{self, FENCE, JobSpec, Progress, heartbeat, result_ref, subagents};
 
 /// How a worker ended, as far as this process watched it.
 #[derive(Default)]
@@ -50,8 +50,7 @@ pub(super) fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock, 
         // Orphans may have been adopted by init; the next attempt must be alone in its worktree.
         end_orphans_of(dir);
     }
-    let since = fs::metadata(dir.join(worker::JOB_SPEC)).and_then(|spec| spec.modified());
-    let ran = since.ok().and_then(|since| SystemTime::now().duration_since(since).ok()).unwrap_or_default();
+    let ran = lifetime(dir, SystemTime::now());
     if let Some(commit) = finished_commit(context, job) {
         let cost = unreported_cost(context, job, dir);
         return checked(context, job, report_of(JobEnd::Done { commit }, ran).with_cost(cost), end);
@@ -68,6 +67,14 @@ pub(super) fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock, 
         report.warnings.push(error.to_string());
     }
     report
+}
+
+/// Returns how long a worker lived that this process did not see exit: up to its last heartbeat, or to when it was told to
+/// end. Up to `now` if it left neither.
+fn lifetime(dir: &Path, now: SystemTime) -> Duration {
+    let modified = |name| fs::metadata(dir.join(name)).and_then(|file| file.modified()).ok();
+    let until = heartbeat::last(dir).max(modified(worker::GRACE)).unwrap_or(now);
+    modified(worker::JOB_SPEC).and_then(|since| until.min(now).duration_since(since).ok()).unwrap_or_default()
 }
 
 /// Returns the known cost of an attempt without a result.
@@ -193,4 +200,30 @@ pub(super) fn finished_commit(context: &Context, job: &Job) -> Option<Oid> {
     let format = "--format=%P %(trailers:key=Mahabharatha-Attempt,valueonly)";
     let output = context.repository.run(["log", "-1", format, commit.as_str()]).ok()?;
     (output.text().ok()?.trim() == format!("{} {}", job.base, job.attempt)).then_some(commit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_lived_until_its_last_sign() {
+        let dir = tempfile::tempdir().unwrap();
+        let start = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000);
+        let written = |name: &str, after: u64| {
+            let file = fs::File::create(dir.path().join(name)).unwrap();
+            file.set_modified(start + Duration::from_secs(after)).unwrap();
+        };
+        let lived = || lifetime(dir.path(), start + Duration::from_secs(60)).as_secs();
+        written(worker::JOB_SPEC, 0);
+        assert_eq!(lived(), 60);
+        written("heartbeat", 5);
+        // Written when a user restarts the run, however late.
+        written(FENCE, 50);
+        assert_eq!(lived(), 5);
+        written(worker::GRACE, 8);
+        assert_eq!(lived(), 8);
+        written("heartbeat", 90);
+        assert_eq!(lived(), 60, "the clock was set back");
+    }
 }

@@ -64,7 +64,9 @@ fn about_blocker(findings: &Findings, run: &Run, blocker: &Blocker) -> Hypothesi
         }
         _ => match &blocker.task {
             Some(task) => {
-                let command = format!("mahabharatha task claim {task} -f {feature}");
+                let is_held = run.held().any(|(job, _)| job.task == *task);
+                let verb = if is_held { "complete" } else { "claim" };
+                let command = format!("mahabharatha task {verb} {task} -f {feature}");
                 let waits = known("waits_for_person", vec![headline(&blocker.cause)], command);
                 Hypothesis { task: Some(task.to_string()), ..waits }
             }

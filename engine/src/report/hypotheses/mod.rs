@@ -61,6 +61,7 @@ pub fn hypotheses(findings: &Findings, run: Option<&Run>) -> Vec<Hypothesis> {
         let is_new = |one: &Hypothesis| found.iter().all(|known| (known.code, &known.task) != (one.code, &one.task));
         let levels: Vec<Hypothesis> = levels.filter(is_new).collect();
         found.extend(levels);
+        found.extend(state::about_standstill(findings, run));
     }
     found.extend(state::about_base(findings).filter(|base| found.iter().all(|known| known.code != base.code)));
     found

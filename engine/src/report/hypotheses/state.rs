@@ -1,5 +1,6 @@
 //! Causes in the feature's files and processes.
 
+use mahabharatha_core::run::{End, Run};
 use mahabharatha_sys::proc::shell_word;
 
 use super::super::debug::{Findings, LockState};
@@ -36,6 +37,30 @@ pub(super) fn about_state(findings: &Findings) -> Vec<Hypothesis> {
     }
     found.extend(about_lost_work(findings));
     found.extend(about_worktrees(findings));
+    found
+}
+
+/// Covers a run that stands still because the user wanted that, or changed the configuration.
+pub(super) fn about_standstill(findings: &Findings, run: &Run) -> Vec<Hypothesis> {
+    if findings.lock.held || !findings.sessions.is_empty() {
+        return Vec::new();
+    }
+    let again = run_again(&findings.feature);
+    let mut found = Vec::new();
+    if !findings.config_changes.is_empty() {
+        let accept = format!("{again} --accept-config");
+        let next = format!("Put .mahabharatha/config.yaml back, or accept the change: `{accept}`.");
+        let changed = Hypothesis::new("config_changed", "The configuration changed since the run began.", accept);
+        found.push(changed.shown_by(findings.config_changes.iter().cloned()).next(next));
+    }
+    let cause = match run.ended() {
+        Some(End::Stopped) => "It was stopped.".to_owned(),
+        Some(End::LevelMerged { level }) => format!("It stopped after level {level}, as it was told to."),
+        _ => return found,
+    };
+    let since = run.ended_at().map(|at| format!("nothing has driven it since {at}"));
+    let stopped = Hypothesis::new("stopped", cause, again.clone()).next(format!("`{again}` continues it."));
+    found.push(stopped.shown_by(since));
     found
 }
 
