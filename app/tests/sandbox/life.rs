@@ -74,15 +74,16 @@ fn nothing_outlives_its_sandbox() {
 
 #[test]
 fn a_command_ends_with_a_signal() {
-    for sandbox in ["bwrap", "landlock", "off"] {
+    let ends = ["bwrap", "landlock", "off"].map(|sandbox| [(sandbox, "INT", 130), (sandbox, "TERM", 143)]);
+    for (sandbox, signal, code) in ends.into_iter().flatten() {
         let repo = confined_by(sandbox);
         // Only the processes of the command have it as it is said here.
         let seconds = format!("3{}.75", std::process::id());
         let running = repo.spawn(&["sandbox", "--", &format!("sleep {} & wait", seconds.replace(".75", ".7'5'"))]);
         repo.wait_until("the command runs", || processes_with(&seconds) > 0);
-        running.signal("INT");
-        running.wait().code(143);
-        assert_eq!(processes_with(&seconds), 0, "{sandbox}");
+        running.signal(signal);
+        running.wait().code(code);
+        assert_eq!(processes_with(&seconds), 0, "{sandbox} {signal}");
     }
 }
 

@@ -63,7 +63,7 @@ impl Git {
         let exclude = [exclude.as_slice(), b"\n/.gsd/\n"].concat();
         let write = || -> io::Result<()> {
             // Git creates the others when it needs them; each file takes time, since every program has a copy of its own.
-            for dir in ["objects/info", "refs", "info"] {
+            for dir in ["objects/info", "refs", "info", "hooks"] {
                 fs::create_dir_all(copy.dir.join(dir))?;
             }
             let objects: String = copy.objects.iter().map(|dir| format!("{}\n", dir.display())).collect();
