@@ -137,8 +137,9 @@ fn cause_after_a_stop(bench: &Bench, run: Background) -> Value {
     bench.run(&["stop"]).code(0);
     run.wait().code(130);
     let found = bench.run(&["debug", "--json"]).code(0).json();
-    assert_eq!(found["hypotheses"].as_array().unwrap().len(), 1, "{found:#}");
-    found["hypotheses"][0].clone()
+    let [cause, stopped] = found["hypotheses"].as_array().unwrap().as_slice() else { panic!("{found:#}") };
+    assert_eq!(stopped["code"], "stopped");
+    cause.clone()
 }
 
 #[test]

@@ -66,7 +66,7 @@ pub enum DesignAuthor {
 pub fn design(place: &Place, ui: &Ui, directory: &Path, options: &DesignOptions) -> Result<Result<bool, Vec<Problem>>> {
     let lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.holder_file())?
         .map_err(|holder| holder.refusal(&place.feature))?;
-    lock.announce(Draft::Design);
+    lock.announce(Draft::Design)?;
     jobs::end_escaped(&place.paths.planning_mark());
     let config = specs::load_config(&place.project)?;
     let designing = Designing::new(place, ui, options, &config)?;

@@ -52,7 +52,7 @@ pub struct Planned {
 pub fn plan(place: &Place, ui: &Ui, directory: &Path, options: &PlanOptions) -> Result<Planned> {
     let lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.holder_file())?
         .map_err(|holder| holder.refusal(&place.feature))?;
-    lock.announce(Draft::Requirements);
+    lock.announce(Draft::Requirements)?;
     jobs::end_escaped(&place.paths.planning_mark());
     let config = specs::load_config(&place.project)?;
     let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;

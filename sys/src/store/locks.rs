@@ -143,9 +143,9 @@ impl FeatureLock {
     }
 
     /// Tells those who are refused that the holder drafts something instead of driving a run.
-    pub fn announce(&self, draft: Draft) {
-        // The lock itself does not depend on it.
-        let _ = self.lock.write(&format!("{}:{}", self.text, draft.verb()));
+    pub fn announce(&self, draft: Draft) -> Result<()> {
+        let text = format!("{}:{}", self.text, draft.verb());
+        self.lock.write(&text).map_err(io("write", &lock_file(&self.dir)))
     }
 
     /// Returns the directory that the lock guards.
@@ -396,7 +396,7 @@ mod tests {
         let at = places();
         let lock = FeatureLock::try_acquire(&at.dir, &at.holder_file).unwrap().unwrap();
         for (draft, told) in [(Draft::Requirements, "x is being planned"), (Draft::Design, "x is being designed")] {
-            lock.announce(draft);
+            lock.announce(draft).unwrap();
             let holder = FeatureLock::holder(&at.dir).unwrap().unwrap();
             assert_eq!((holder.pid, holder.drafts), (Some(std::process::id()), Some(draft)));
             assert!(holder.since.is_some() && holder.refusal(&"x").message().starts_with(told));
