@@ -63,7 +63,7 @@ impl Bench {
     }
 
     /// Whether the client runs subagents in the background unless it is told otherwise.
-    pub fn has_background_subagents(&self) -> bool {
+    pub fn has_background_subagents() -> bool {
         let program = claude_client::program().unwrap();
         let output = Command::new(program).arg("--version").output().unwrap();
         !String::from_utf8_lossy(&output.stdout).starts_with("2.1.197 ")

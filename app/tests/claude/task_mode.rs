@@ -388,14 +388,23 @@ fn a_session_with_the_plugin_does_the_same() {
 
 #[test]
 fn completing_too_early_is_refused_and_uses_up_no_attempt() {
-    let api = Api::start(|ask| {
+    let (refused, changed) = (Mutex::new(false), Condvar::new());
+    let api = Api::start(move |ask| {
         if !ask.is_main() {
+            // At work until the session was refused.
+            if Bench::has_background_subagents() {
+                drop(changed.wait_while(refused.lock().unwrap(), |refused| !*refused).unwrap());
+            }
             return writes_its_file(ask);
         }
         let used = used(ask);
         match used.first() {
             Some(first) if first.is_launched() => bash("mahabharatha task complete A-1 --json --feature x"),
-            Some(first) if first.result.contains("is still working") => Reply::says("Waiting."),
+            Some(first) if first.result.contains("is still working") => {
+                *refused.lock().unwrap() = true;
+                changed.notify_all();
+                Reply::says("Waiting.")
+            }
             _ => conduct(ask),
         }
     });
@@ -407,7 +416,7 @@ fn completing_too_early_is_refused_and_uses_up_no_attempt() {
     assert!(talk.asked.is_empty(), "{:?}", talk.asked);
     let refused: Vec<String> = talk.errors();
     assert!(refused.iter().all(|error| error.contains("is still working")), "{refused:#?}");
-    assert_eq!(refused.len(), usize::from(bench.has_background_subagents()), "{refused:#?}");
+    assert_eq!(refused.len(), usize::from(Bench::has_background_subagents()), "{refused:#?}");
     assert_eq!(bench.repo.task("A-1")["attempt"], 1);
 }
 
