@@ -2,6 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+/// Whether the tests run with the pinned client.
+pub fn is_pinned() -> bool {
+    std::env::var_os("MAHABHARATHA_TEST_CLIENT").is_none()
+}
+
 /// The client to test with: the pinned one, unless `MAHABHARATHA_TEST_CLIENT` names the directory of another.
 pub fn program() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?;

@@ -4,6 +4,7 @@ use std::sync::{Condvar, Mutex};
 
 use serde_json::json;
 
+use crate::claude_client;
 use crate::client::{Bench, SECRET, task};
 use crate::messages_api::{Api, Reply, bash};
 use crate::support::{Ran, with};
@@ -108,7 +109,10 @@ fn three_levels_are_done_by_several_clients_at_once() {
     let (one, other) = (&firsts[0], &firsts[1]);
     let (shared, chosen) = (one.shared_with(other), one.bytes - one.bytes_of_client());
     assert!(100 * shared >= 93 * chosen, "{shared} of {chosen} bytes are shared");
-    assert!(one.bytes <= 16 * 1024, "the first request has {} bytes", one.bytes);
+    // Another version may describe its tools at greater length.
+    if claude_client::is_pinned() {
+        assert!(one.bytes <= 16 * 1024, "the first request has {} bytes", one.bytes);
+    }
 }
 
 #[test]
