@@ -1,5 +1,6 @@
 //! `confine`: starts a program in a sandbox, as its layout file says. `inside`: starts programs in a container.
-//! `serve-series`: starts programs in a sandbox, one after the other. `confine-filter`: starts a filter of git in a sandbox. All are started by the program itself, or by its git.
+//! `serve-series`: starts programs in a sandbox, one after the other. `confine-filter`: starts a filter of git in a sandbox.
+//! All are started by the program itself, or by its git.
 
 use std::ffi::OsString;
 use std::path::Path;

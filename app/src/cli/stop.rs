@@ -34,7 +34,7 @@ pub struct StopArgs {
 
 pub fn run(global: &Global, ui: &Ui, args: &StopArgs) -> Result<ExitCode> {
     let place = global.known_place(args.feature.as_deref())?;
-    if let Some(holder) = FeatureLock::holder(place.paths.dir())?.filter(|holder| holder.drafts.is_some()) {
+    if let Some(holder) = FeatureLock::holder(place.paths.dir())?.filter(|holder| holder.authoring.is_some()) {
         return Err(holder.refusal(&place.feature));
     }
     if !place.paths.journal().exists() {

@@ -43,9 +43,7 @@ pub fn check_space(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
             format!("{figures}."),
             format!("Free some space, {fewer}{less}or set worktrees.dir to a directory on another disk."),
         );
-    } else if report.checks.iter().any(|check| check.name == "disk" && check.status == CheckStatus::Failed) {
-        // The worktrees fit, but the disk of the repository has too little space for anything else.
-    } else {
+    } else if report.checks.iter().all(|check| check.name != "disk" || check.status != CheckStatus::Failed) {
         // To measure it takes a look at each file, which a run does not wait for.
         let used = (!ground.executes).then(|| tree::disk_bytes(&ground.paths.worktrees()) >> 20);
         let used = used.map(|used| format!("; those that are there use {used} MB")).unwrap_or_default();

@@ -22,7 +22,6 @@ use super::timeline::timeline;
 const MAX_QUOTED_LINES: usize = 8;
 /// Most changed files that are listed by name.
 const MAX_LISTED_FILES: usize = 100;
-const QUALITY_GATES: &str = "All quality gates passed";
 
 /// Result of the last run of a gate, or of a task's verification on the merged tree, at a level.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -201,35 +200,36 @@ fn checklist(view: &RunView, gates: &[GateResult], has_gates: bool) -> String {
     let of_last = || gates.iter().filter(|gate| last.is_some_and(|last| last.level == gate.level));
     let at_last = Tally::of(of_last());
     let clean = if at_last.counted > 0 && of_last().all(|gate| gate.clean) { ", in a clean checkout" } else { "" };
-    let items = [
-        (completed == total, "All tasks in `completed` status".to_string(), format!("{completed} of {total}")),
-        (of_gates.all_passed(), QUALITY_GATES.to_string(), of_gates.to_string()),
-        (
+    let item =
+        |holds: bool, item: &str, value: String| format!("- [{}] {item} ({value})\n", if holds { 'x' } else { ' ' });
+    [
+        item(completed == total, "All tasks in `completed` status", format!("{completed} of {total}")),
+        match has_gates {
+            true => item(of_gates.all_passed(), "All quality gates passed", of_gates.to_string()),
+            false => "- Quality gates: none configured\n".to_string(),
+        },
+        item(
             of_verifications.all_passed(),
-            "All verifications passed on the merged tree".to_string(),
+            "All verifications passed on the merged tree",
             of_verifications.to_string(),
         ),
-        (
+        item(
             merged == view.levels.len(),
-            format!("All levels merged to {landed_on}"),
+            &format!("All levels merged to {landed_on}"),
             match merged == view.levels.len() || !view.levels.iter().all(is_done) {
                 true => format!("{merged} of {}", view.levels.len()),
                 false => merged_phrase(&view.levels),
             },
         ),
-        (
+        item(
             is_merged && at_last.all_passed(),
-            format!("Tests pass on {landed_on}"),
+            &format!("Tests pass on {landed_on}"),
             format!("on the tree of the last level{clean}: {at_last}"),
         ),
-        (true, "COMPLETION.md generated".to_string(), "this file".to_string()),
-        (blocked == 0, "No `blocked` tasks without resolution".to_string(), format!("{blocked} blocked")),
-    ];
-    let item = |(holds, item, value): &(bool, String, String)| match item == QUALITY_GATES && !has_gates {
-        true => "- Quality gates: none configured\n".to_string(),
-        false => format!("- [{}] {item} ({value})\n", if *holds { 'x' } else { ' ' }),
-    };
-    items.iter().map(item).collect()
+        item(true, "COMPLETION.md generated", "this file".to_string()),
+        item(blocked == 0, "No `blocked` tasks without resolution", format!("{blocked} blocked")),
+    ]
+    .concat()
 }
 
 /// Number of required gates that passed.

@@ -24,7 +24,7 @@ use mahabharatha_sys::git::short_branch;
 use mahabharatha_sys::proc;
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::journal::Journal;
-use mahabharatha_sys::store::locks::{Draft, FeatureLock};
+use mahabharatha_sys::store::locks::{Authoring, FeatureLock};
 use mahabharatha_sys::ui::{Style, Ui};
 use serde_json::json;
 
@@ -66,7 +66,7 @@ pub enum DesignAuthor {
 pub fn design(place: &Place, ui: &Ui, directory: &Path, options: &DesignOptions) -> Result<Result<bool, Vec<Problem>>> {
     let lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.holder_file())?
         .map_err(|holder| holder.refusal(&place.feature))?;
-    lock.announce(Draft::Design)?;
+    lock.announce(Authoring::Design)?;
     jobs::end_escaped(&place.paths.planning_mark());
     let config = specs::load_config(&place.project)?;
     let designing = Designing::new(place, ui, options, &config)?;

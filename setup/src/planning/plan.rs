@@ -16,7 +16,7 @@ use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::atomic::{write_atomic, write_projected};
 use mahabharatha_sys::store::file_set::FileSet;
 use mahabharatha_sys::store::journal::Journal;
-use mahabharatha_sys::store::locks::{Draft, FeatureLock};
+use mahabharatha_sys::store::locks::{Authoring, FeatureLock};
 use mahabharatha_sys::ui::{Style, Ui};
 
 use super::approval::{self, ApprovalStatus, approval_status, gap_line};
@@ -52,7 +52,7 @@ pub struct Planned {
 pub fn plan(place: &Place, ui: &Ui, directory: &Path, options: &PlanOptions) -> Result<Planned> {
     let lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.holder_file())?
         .map_err(|holder| holder.refusal(&place.feature))?;
-    lock.announce(Draft::Requirements)?;
+    lock.announce(Authoring::Requirements)?;
     jobs::end_escaped(&place.paths.planning_mark());
     let config = specs::load_config(&place.project)?;
     let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::api::{self, Answer};
-use super::system::check_support;
 use crate::error::{Error, Kind, Result};
 use crate::proc::{self, Cmd, Ended, bounded_text};
 
@@ -79,7 +78,10 @@ impl std::fmt::Display for Engine {
 impl Engine {
     /// Finds the engine that the user asks for; fails with the reason if it does not answer.
     pub fn find(choice: ContainerEngine) -> Result<Engine> {
-        check_support()?;
+        if !cfg!(target_os = "linux") {
+            let why = "containers need Linux: their helper is this program, which is built for another system";
+            return Err(Error::new(Kind::Preflight, why).hint("Use --mode subprocess."));
+        }
         let kinds: &[EngineKind] = match choice {
             ContainerEngine::Auto => &[EngineKind::Docker, EngineKind::Podman],
             ContainerEngine::Docker => &[EngineKind::Docker],

@@ -10,9 +10,6 @@ mod helper;
 mod image;
 mod inside;
 mod session;
-#[cfg_attr(target_os = "linux", path = "linux.rs")]
-#[cfg_attr(target_os = "macos", path = "macos.rs")]
-mod system;
 mod usage;
 
 use std::collections::BTreeMap;

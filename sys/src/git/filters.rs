@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(added(&[clean, ("filter.a.b.smudge", "y")]), "filter.a.b.required true");
         assert_eq!(added(&[("filter.a.b.smudge", ""), clean]), "filter.a.b.required true, filter.a.b.smudge cat");
         assert_eq!(added(&[("filter.a.process", "p")]), "filter.a.required true");
-        // None of these commands is run, or none of ours.
+        // Git runs none of these commands, or only one of Git LFS, which is not confined.
         assert_eq!(added(&[clean, ("filter.a.b.clean", "")]), "");
         assert_eq!(added(&[clean, ("filter.a.b.process", "")]), "");
         assert_eq!(added(&[clean, ("filter.a.b.process", "git-lfs filter-process")]), "");

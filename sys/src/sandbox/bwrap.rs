@@ -38,7 +38,7 @@ const FRESH: [&str; 10] =
     ["--dev", "/dev", "--tmpfs", "/dev/shm", "--tmpfs", "/run", "--tmpfs", "/var", "--dir", "/var/tmp"];
 
 /// The server of a series is the first process, which no other can signal, and sees what programs leave in message queues.
-const SERIES: [&str; 3] = ["--as-pid-1", "--mqueue", "/dev/mqueue"];
+const SERVER: [&str; 3] = ["--as-pid-1", "--mqueue", "/dev/mqueue"];
 
 /// Returns the options for a layout. Overlays are mounted already, in their own directories.
 pub fn options(layout: &Layout) -> Vec<OsString> {
@@ -50,8 +50,8 @@ pub fn options(layout: &Layout) -> Vec<OsString> {
     options.add(["--proc", "/proc"]);
     options.add(KERNEL_SETTINGS);
     options.add(FRESH);
-    if layout.is_series {
-        options.add(SERIES);
+    if layout.is_server {
+        options.add(SERVER);
     }
     if let Some(file) = name_servers() {
         options.bind("--ro-bind", &file, &file);

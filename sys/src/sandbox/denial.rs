@@ -1,12 +1,13 @@
 //! Recognises in a program's output that the sandbox kept it from a file.
 
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Component, Path, PathBuf};
 
 use mahabharatha_core::config::Isolation;
 
 use super::{Access, Layout, places};
+use crate::proc::is_program;
 
 /// Words by which programs say that a file cannot be read or is not there, in lower case.
 const NOT_FOUND: [&str; 7] = [
@@ -181,12 +182,10 @@ fn is_off_limits(path: &Path, home: &Path) -> bool {
             }
             None => places::is_system(&path),
         };
-        let is_program = fs::metadata(&path).is_ok_and(|found| {
-            let kind = found.file_type();
-            let is_executable = kind.is_file() && found.permissions().mode() & 0o111 != 0;
-            is_executable && shared.is_some() || kind.is_socket() || kind.is_char_device() || kind.is_block_device()
-        });
-        is_whole || is_live || is_personal || is_system || is_program
+        let is_service = fs::metadata(&path)
+            .map(|found| found.file_type())
+            .is_ok_and(|kind| kind.is_socket() || kind.is_char_device() || kind.is_block_device());
+        is_whole || is_live || is_personal || is_system || is_service || shared.is_some() && is_program(&path)
     })
 }
 
@@ -209,8 +208,7 @@ fn paths_in(layout: &Layout, line: &str) -> Vec<PathBuf> {
 
 /// Tells whether a path is that of a program that is visible inside, which begins its messages with its own path.
 fn complains(layout: &Layout, path: &Path) -> bool {
-    let is_program = |found: fs::Metadata| found.is_file() && found.permissions().mode() & 0o111 != 0;
-    path.is_absolute() && seen(layout, path) != Seen::No && fs::metadata(path).is_ok_and(is_program)
+    path.is_absolute() && seen(layout, path) != Seen::No && is_program(path)
 }
 
 #[cfg(test)]
@@ -234,7 +232,7 @@ mod tests {
     fn explain(line: &str) -> Option<String> {
         let dir = tempfile::Builder::new().prefix("home").tempdir().unwrap();
         let home = dir.path().canonicalize().unwrap();
-        for name in ["work", ".ssh"] {
+        for name in ["project", ".ssh"] {
             fs::create_dir(home.join(name)).unwrap();
         }
         for name in ["hidden", "seen", ".ssh/config"] {
@@ -253,11 +251,11 @@ mod tests {
         for (line, key, path) in [
             ("some test\ncat: '~/hidden': No such file or directory\nmore", "read", "~/hidden"),
             ("open ~/seen: Read-only file system (os error 30)", "write", "~/seen"),
-            ("/bin/sh: 1: cd: can't cd to ~/work", "read", "~/work"),
-            ("/bin/sh: 1: cannot create ~/work/out: Directory nonexistent", "write", "~/work/out"),
-            ("FileNotFoundError: [Errno 2] No such file or directory: '~/work/out'", "write", "~/work/out"),
+            ("/bin/sh: 1: cd: can't cd to ~/project", "read", "~/project"),
+            ("/bin/sh: 1: cannot create ~/project/out: Directory nonexistent", "write", "~/project/out"),
+            ("FileNotFoundError: [Errno 2] No such file or directory: '~/project/out'", "write", "~/project/out"),
             ("zsh: no such file or directory: ~/hidden", "read", "~/hidden"),
-            ("Error: ENOENT: no such file or directory, open '~/work/out'", "write", "~/work/out"),
+            ("Error: ENOENT: no such file or directory, open '~/project/out'", "write", "~/project/out"),
         ] {
             let text = explain(line).unwrap_or_else(|| panic!("{line}"));
             assert!(text.ends_with(&setting(key, path)), "{line}: {text}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mahabharatha_core::config::Isolation;
 
-use super::{Sandbox, Workplace};
+use super::{Sandbox, Workplace, places};
 use crate::error::{Error, Kind, Result};
 use crate::proc::{Cmd, Exit, base_env, expand_home, own_program};
 
@@ -54,7 +54,7 @@ pub fn run_filter(args: &[OsString]) -> Result<()> {
         let is_private = |dir: &Path| {
             sandbox.home.starts_with(dir) || worktree.starts_with(dir) || dir.join(".git").symlink_metadata().is_ok()
         };
-        let environment = program.ancestors().nth(2).filter(|dir| dir.join("pyvenv.cfg").is_file());
+        let environment = program.parent().and_then(places::virtual_environment);
         environment.filter(|dir| !is_private(dir)).into_iter().for_each(|dir| sandbox.read(dir));
         sandbox.show_program(&program, &worktree)?;
     }

@@ -76,7 +76,7 @@ struct Layout {
     parking: Option<[RawFd; 2]>,
     /// Whether the program is the server of a series.
     #[serde(default, skip_serializing_if = "Not::not")]
-    is_series: bool,
+    is_server: bool,
     /// A descriptor of `confine` that leads to the server of a series, which starts the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     requests: Option<RawFd>,
@@ -92,7 +92,7 @@ impl Layout {
             network: true,
             container: None,
             parking: None,
-            is_series: false,
+            is_server: false,
             requests: None,
         }
     }

@@ -112,10 +112,12 @@ pub fn toolchains(home: &Path) -> Vec<PathBuf> {
 
 /// Returns the whole virtual environment for its directory of programs, and any other directory as it is.
 fn environment(dir: PathBuf) -> PathBuf {
-    match dir.parent() {
-        Some(parent) if parent.join("pyvenv.cfg").is_file() => parent.to_owned(),
-        _ => dir,
-    }
+    virtual_environment(&dir).map_or_else(|| dir.clone(), Path::to_owned)
+}
+
+/// Returns the virtual environment of Python whose directory of programs this is.
+pub fn virtual_environment(dir: &Path) -> Option<&Path> {
+    dir.parent().filter(|parent| parent.join("pyvenv.cfg").is_file())
 }
 
 /// Returns the existing package caches of the user.

@@ -11,14 +11,12 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{Layout, Sandbox};
 use crate::channel::{self, Kind};
-use crate::error::{self, Error, Result};
 use crate::proc::{Cmd, Program, Running};
 use crate::raw;
 use crate::signals;
@@ -44,18 +42,13 @@ impl fmt::Debug for Series {
 }
 
 impl Sandbox {
-    /// Lets further programs run in one sandbox, as the private directories are now. Fails if this was done before and that
-    /// sandbox has ended, because a program left something in it.
-    pub fn continue_in_series(&mut self) -> Result<()> {
-        if let Some(series) = &self.series {
-            return if series.is_open() {
-                Ok(())
-            } else {
-                Err(Error::new(error::Kind::Failed, "the series of programs has ended"))
-            };
+    /// Lets further programs run in one sandbox, as the private directories are now. Returns whether they do: not if this
+    /// was done before and that sandbox has ended, because a program left something in it.
+    pub fn continue_in_series(&mut self) -> bool {
+        if self.series.is_none() {
+            self.series = self.begin_series().ok();
         }
-        self.series = Some(self.begin_series().map_err(Error::caused("cannot begin a series of programs"))?);
-        Ok(())
+        self.series.as_ref().is_some_and(Series::is_open)
     }
 
     /// Tells whether the next program runs in a series.
@@ -80,9 +73,9 @@ impl Sandbox {
         let cmd = Cmd::new(inside).arg(COMMAND).files(OwnedFd::from(theirs).into(), output);
         // For `confine`, which looks for bubblewrap.
         let cmd = std::env::var_os("PATH").into_iter().fold(cmd, |cmd, path| cmd.env("PATH", path));
-        self.layout.is_series = true;
+        self.layout.is_server = true;
         let confined = self.confine(cmd);
-        self.layout.is_series = false;
+        self.layout.is_server = false;
         let mut series = Series { requests, _server: confined.map_err(io::Error::other)?.spawn()? };
         series.requests.set_read_timeout(Some(SETUP_TIMEOUT))?;
         series.requests.read_exact(&mut [0; READY.len()])?;
@@ -115,14 +108,11 @@ pub(super) fn run(layout: &Layout, requests: RawFd, program: &OsStr, args: &[OsS
     drop(theirs);
     let words = [program.to_owned()].into_iter().chain(args.iter().cloned()).collect();
     let program = Program { words, env: std::env::vars_os().collect(), workdir: layout.workdir.clone() };
-    let to_server = Arc::new(Mutex::new(ours.try_clone()?));
-    channel::write(&mut &ours, Kind::Start, &serde_json::to_vec(&program)?)?;
-    signals::listen(move |_, _| {
-        let mut server = to_server.lock().unwrap_or_else(PoisonError::into_inner);
-        // If this fails, the server has ended.
-        let _ = channel::write(&mut *server, Kind::Terminate, &[]);
-    })
-    .map_err(io::Error::other)?;
+    let mut server = ours.try_clone()?;
+    channel::write(&mut server, Kind::Start, &serde_json::to_vec(&program)?)?;
+    // If sending it fails, the server has ended.
+    let terminate = move |_, _| drop(channel::write(&mut server, Kind::Terminate, &[]));
+    signals::listen(terminate).map_err(io::Error::other)?;
     let (Kind::Ended, answer) = channel::read(&mut &ours)? else { return Err(io::ErrorKind::InvalidData.into()) };
-    serde_json::from_slice::<std::result::Result<i32, String>>(&answer)?.map_err(io::Error::other)
+    serde_json::from_slice::<Result<i32, String>>(&answer)?.map_err(io::Error::other)
 }

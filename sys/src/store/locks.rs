@@ -24,26 +24,26 @@ pub struct Holder {
     pub pid: Option<u32>,
     pub since: Option<Time>,
     /// What it does, if it drives no run.
-    pub drafts: Option<Draft>,
+    pub authoring: Option<Authoring>,
 }
 
 /// What a process writes that holds a feature without driving a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Draft {
+pub enum Authoring {
     Requirements,
     Design,
 }
 
-impl Draft {
+impl Authoring {
     fn verb(self) -> &'static str {
         match self {
-            Draft::Requirements => "planned",
-            Draft::Design => "designed",
+            Authoring::Requirements => "planned",
+            Authoring::Design => "designed",
         }
     }
 
-    fn parse(verb: &str) -> Option<Draft> {
-        [Draft::Requirements, Draft::Design].into_iter().find(|draft| draft.verb() == verb)
+    fn parse(verb: &str) -> Option<Authoring> {
+        [Authoring::Requirements, Authoring::Design].into_iter().find(|authoring| authoring.verb() == verb)
     }
 }
 
@@ -53,7 +53,7 @@ impl Holder {
         let mut part = || parts.next().unwrap_or_default();
         let (pid, since, verb) = (part(), part(), part());
         let since = since.replace('.', "").parse().ok().map(Time);
-        Holder { pid: pid.parse().ok(), since, drafts: Draft::parse(verb) }
+        Holder { pid: pid.parse().ok(), since, authoring: Authoring::parse(verb) }
     }
 
     /// Tells whether the holder is known to have exited.
@@ -63,13 +63,13 @@ impl Holder {
     }
 
     pub fn refusal(&self, feature: &impl fmt::Display) -> Error {
-        if let Some(draft) = self.drafts {
-            let what = format!("{feature} is being {} in another terminal ({self})", draft.verb());
-            return Error::new(Kind::Held, what).hint(match draft {
-                Draft::Requirements => {
+        if let Some(authoring) = self.authoring {
+            let what = format!("{feature} is being {} in another terminal ({self})", authoring.verb());
+            return Error::new(Kind::Held, what).hint(match authoring {
+                Authoring::Requirements => {
                     "Finish it there, or end it there with Ctrl-C, which keeps a draft of its answers."
                 }
-                Draft::Design => "Wait for it, or end it there with Ctrl-C.",
+                Authoring::Design => "Wait for it, or end it there with Ctrl-C.",
             });
         }
         Error::new(Kind::Held, format!("{feature} is held by another run or session ({self})"))
@@ -143,8 +143,8 @@ impl FeatureLock {
     }
 
     /// Tells those who are refused that the holder drafts something instead of driving a run.
-    pub fn announce(&self, draft: Draft) -> Result<()> {
-        let text = format!("{}:{}", self.text, draft.verb());
+    pub fn announce(&self, authoring: Authoring) -> Result<()> {
+        let text = format!("{}:{}", self.text, authoring.verb());
         self.lock.write(&text).map_err(io("write", &lock_file(&self.dir)))
     }
 
@@ -395,10 +395,12 @@ mod tests {
     fn a_holder_that_drafts_something_is_told_from_a_run() {
         let at = places();
         let lock = FeatureLock::try_acquire(&at.dir, &at.holder_file).unwrap().unwrap();
-        for (draft, told) in [(Draft::Requirements, "x is being planned"), (Draft::Design, "x is being designed")] {
-            lock.announce(draft).unwrap();
+        for (authoring, told) in
+            [(Authoring::Requirements, "x is being planned"), (Authoring::Design, "x is being designed")]
+        {
+            lock.announce(authoring).unwrap();
             let holder = FeatureLock::holder(&at.dir).unwrap().unwrap();
-            assert_eq!((holder.pid, holder.drafts), (Some(std::process::id()), Some(draft)));
+            assert_eq!((holder.pid, holder.authoring), (Some(std::process::id()), Some(authoring)));
             assert!(holder.since.is_some() && holder.refusal(&"x").message().starts_with(told));
         }
         assert!(!fs::read_to_string(&at.holder_file).unwrap().contains("planned"), "other programs read it");
@@ -501,12 +503,12 @@ mod tests {
     fn a_holder_is_parsed_from_any_text() {
         assert_eq!(
             Holder::parse("12:1700000000.250\n"),
-            Holder { pid: Some(12), since: Some(Time(1_700_000_000_250)), drafts: None }
+            Holder { pid: Some(12), since: Some(Time(1_700_000_000_250)), authoring: None }
         );
         for text in ["", "x", ":", "12", "-1:y", "99999999999999:1"] {
             assert!(!Holder::parse(text).to_string().is_empty());
         }
-        let shown = Holder { pid: Some(12), since: Some(Time(0)), drafts: None };
+        let shown = Holder { pid: Some(12), since: Some(Time(0)), authoring: None };
         assert_eq!(shown.to_string(), "process 12, since 1970-01-01T00:00:00Z");
     }
 }

@@ -15,7 +15,7 @@ use mahabharatha_sys::proc::{Cmd, Ended, end_orphans};
 use super::cause::Places;
 use super::findings::{FindingsFile, MAX_SARIF_BYTES, shown_output};
 use super::gate_run::GateRun;
-use super::worktree::{StagingSandbox, StagingWorktree};
+use super::worktree::StagingWorktree;
 use super::{Integration, Verification};
 use crate::confinement;
 use crate::provision::{SETUP, SETUP_TIMEOUT};
@@ -114,28 +114,21 @@ impl From<&Verification> for Check {
 impl Integration {
     /// Runs the command in the worktree as it is now. No process of the command survives this call. `at` names the log.
     pub(super) fn run(&self, worktree: &StagingWorktree, at: &impl Display, check: &Check) -> Result<Ran> {
-        let sandbox = worktree.sandbox(!check.is_preparation())?;
-        // A container may have been killed, or its engine restarted, and the server of a series may lack memory.
-        let may_be_lost = self.confinement.isolation == Isolation::Container || sandbox.is_in_series();
-        match self.run_once(worktree, sandbox, at, check) {
-            Err(_) if may_be_lost => {
+        match self.run_once(worktree, at, check) {
+            // A container may have been killed, its engine restarted, or a series have ended: once more, in a new sandbox.
+            Err(_) if matches!(self.confinement.isolation, Isolation::Container | Isolation::Bwrap) => {
                 worktree.set_again()?;
-                self.run_once(worktree, worktree.sandbox(!check.is_preparation())?, at, check)
+                self.run_once(worktree, at, check)
             }
             ran => ran,
         }
     }
 
-    fn run_once(
-        &self,
-        worktree: &StagingWorktree,
-        mut sandbox: StagingSandbox,
-        at: &impl Display,
-        check: &Check,
-    ) -> Result<Ran> {
+    fn run_once(&self, worktree: &StagingWorktree, at: &impl Display, check: &Check) -> Result<Ran> {
         if self.cancel.is_cancelled() {
             return Ok(Ran::Cancelled);
         }
+        let mut sandbox = worktree.sandbox(!check.is_preparation())?;
         let mut cmd = Cmd::shell(&check.command).envs(self.env.clone());
         cmd = cmd.env(WORKTREE_VARIABLE, sandbox.workdir());
         if let Some(task) = &check.task {

@@ -269,7 +269,7 @@ impl<'a> StagingWorktree<'a> {
     pub fn sandbox(&self, is_check: bool) -> Result<StagingSandbox> {
         if let Some(mut spare) = self.spare.take().filter(|spare| spare.is_check == is_check) {
             // Without a series each command has a sandbox of its own in the same directories, which takes longer.
-            if !self.may_begin_series.get() || spare.continue_in_series().is_err() {
+            if !(self.may_begin_series.get() && spare.continue_in_series()) {
                 self.may_begin_series.set(false);
                 spare.end_series();
             }

@@ -4,12 +4,12 @@
 //! as ended when every process inside has ended. Once one has left something, the server takes no further program.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -34,14 +34,16 @@ pub fn serve() -> io::Result<()> {
     proc::become_subreaper()?;
     let requests = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     rustix::stdio::dup2_stdin(File::options().read(true).open("/dev/null")?)?;
-    let new = Traces::now()?;
+    let mounts = bounded::read(Path::new("/proc/self/mountinfo"), SMALL_FILE_BYTES)?;
+    let places: Vec<PathBuf> = mounts.split(|byte| *byte == b'\n').filter_map(writable_in_memory).collect();
+    let new = Traces::in_places(&places)?;
     (&requests).write_all(&READY)?;
     loop {
         let (_, descriptors) = channel::receive_descriptors(&requests, &mut [0; READY.len()], true)?;
         let Ok([stdin, stdout, stderr, client]) = <[OwnedFd; 4]>::try_from(descriptors) else { return Ok(()) };
         let mut client = UnixStream::from(client);
         let ended = run(&client, [stdin, stdout, stderr]);
-        let is_as_new = ended.is_ok() && Traces::now().is_ok_and(|traces| traces == new);
+        let is_as_new = ended.is_ok() && Traces::in_places(&places).is_ok_and(|traces| traces == new);
         let answer = serde_json::to_vec(&ended.map_err(|error| error.to_string()))?;
         if !is_as_new {
             // First, so that no other program is sent here after the answer.
@@ -84,13 +86,12 @@ struct Traces {
 }
 
 impl Traces {
-    fn now() -> io::Result<Traces> {
+    /// Returns the traces that there are now, with those in these directories.
+    fn in_places(places: &[PathBuf]) -> io::Result<Traces> {
         let mut files = BTreeMap::new();
-        for mount in bounded::read(Path::new("/proc/self/mountinfo"), SMALL_FILE_BYTES)?.split(|byte| *byte == b'\n') {
-            if let Some(dir) = writable_in_memory(mount) {
-                let metadata = fs::symlink_metadata(&dir)?;
-                list(dir, &metadata, metadata.dev(), &mut files)?;
-            }
+        for dir in places {
+            let metadata = fs::symlink_metadata(dir)?;
+            list(dir.clone(), &metadata, metadata.dev(), &mut files)?;
         }
         let ipc = IPC.iter().map(|path| bounded::read_to_string(Path::new(path), SMALL_FILE_BYTES));
         Ok(Traces { files, ipc: ipc.collect::<io::Result<_>>()?, standing: proc::own_standing()? })
@@ -120,26 +121,14 @@ fn list(
     Ok(())
 }
 
-/// Returns the place of a file system in memory to which programs can write, from a line of `mountinfo`.
+/// Returns the place of a file system in memory to which programs can write, from a line of `mountinfo`. One with a space in
+/// it, of which there is none in a series, would not be found and keep the server from starting.
 fn writable_in_memory(line: &[u8]) -> Option<PathBuf> {
     let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
     let kind = fields.iter().position(|field| *field == b"-").and_then(|dash| fields.get(dash + 1))?;
     let is_writable = fields.get(5)?.split(|byte| *byte == b',').any(|option| option == b"rw");
     let is_in_memory = IN_MEMORY.iter().any(|name| name.as_bytes() == *kind);
-    (is_writable && is_in_memory).then(|| unescaped(fields[4]))
-}
-
-/// Returns the path that the kernel wrote with spaces and the like as `\040`.
-fn unescaped(text: &[u8]) -> PathBuf {
-    let mut path = Vec::new();
-    let mut rest = text;
-    while let Some((first, more)) = rest.split_first() {
-        let digits = more.get(..3).filter(|_| *first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
-        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        path.push(byte.unwrap_or(*first));
-        rest = if byte.is_some() { &more[3..] } else { more };
-    }
-    OsString::from_vec(path).into()
+    (is_writable && is_in_memory).then(|| Path::new(OsStr::from_bytes(fields[4])).to_owned())
 }
 
 #[cfg(test)]
@@ -149,10 +138,10 @@ mod tests {
     #[test]
     fn only_writable_file_systems_in_memory_are_looked_at() {
         let place = |options: &str, kind: &str| {
-            writable_in_memory(format!("36 35 0:34 / /a\\040b {options} shared:1 - {kind} none rw").as_bytes())
+            writable_in_memory(format!("36 35 0:34 / /a {options} shared:1 - {kind} none rw").as_bytes())
         };
-        assert_eq!(place("rw,nosuid", "tmpfs"), Some("/a b".into()));
-        assert_eq!(place("rw,nosuid", "mqueue"), Some("/a b".into()));
+        assert_eq!(place("rw,nosuid", "tmpfs"), Some("/a".into()));
+        assert_eq!(place("rw,nosuid", "mqueue"), Some("/a".into()));
         assert_eq!(place("ro,nosuid", "tmpfs"), None);
         assert_eq!(place("rw,nosuid", "ext4"), None);
         assert_eq!(writable_in_memory(b""), None);
