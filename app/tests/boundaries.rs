@@ -52,7 +52,7 @@ const MODULES: [(&str, Rules); 5] = [
             ("channel", &[]),
             ("http", &[]),
             ("raw", &[]),
-            ("proc", &["raw"]),
+            ("proc", &["channel", "raw"]),
             ("signals", &["error", "proc"]),
             ("interrupt", &["error", "proc", "signals"]),
             ("ui", &["error", "proc", "signals"]),

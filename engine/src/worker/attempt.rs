@@ -26,7 +26,7 @@ use super::job_spec::JobSpec;
 use super::log::{Log, Severity};
 use super::ownership::{self, Changes};
 use super::sandbox::{self, GitLink};
-use super::start::{self, Pristine, private_git};
+use super::start::{self, Pristine, private_git, slot_git};
 use super::verify::{self, Verdict};
 use super::warmup::Warmup;
 use super::watch::{self, CancelSignal};
@@ -290,7 +290,8 @@ impl<'a> Attempt<'a> {
         progress::begin_verification(spec);
         let verdict = verify::verify(spec, self.job_dir, self.cancel, self.log, &scan.contents)?;
         // The verification ran code that the agent wrote, so restore again before git runs.
-        let planted = guard.restore(&private_git(spec)?, self.job_dir)?;
+        let git = slot_git(spec)?;
+        let planted = guard.restore(&git, self.job_dir)?;
         match verdict {
             Verdict::Cancelled => return Ok(Err(JobEnd::Cancelled)),
             Verdict::Failed { feedback, denial, timed_out } => {
@@ -306,7 +307,6 @@ impl<'a> Attempt<'a> {
             Verdict::Passed(took) => self.verification = took,
         }
         crash::point(|| "before the commit");
-        let git = private_git(spec)?;
         if self.job_dir.join(FENCE).exists() {
             return Err(Error::new(Kind::Held, "this attempt was cancelled while it ran"));
         }

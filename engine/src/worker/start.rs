@@ -138,9 +138,14 @@ pub fn start(place: &Place<'_>) -> Result<(Pristine, Vec<String>)> {
     Ok((pristine, warnings))
 }
 
-/// Returns git with a private git directory for the slot, created now if needed. Call it only while no agent runs.
+/// Returns git for the slot's worktree, without anything in it that git would wait for. Call it only while no agent runs.
 pub fn private_git(spec: &JobSpec) -> Result<Git> {
     tree::remove_special_files(&spec.worktree)?;
+    slot_git(spec)
+}
+
+/// Returns git with a private git directory for the slot, created now if needed. It may not look at the worktree.
+pub fn slot_git(spec: &JobSpec) -> Result<Git> {
     let git = Git::objects(&spec.slot_file("git"), &spec.common_dir, &spec.pinned)?;
     git.detach_head(&spec.job.base)?;
     Ok(git.work_tree(&spec.worktree))

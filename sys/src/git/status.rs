@@ -25,17 +25,19 @@ impl Git {
     /// Returns the files of the work tree that differ from the index; ignored ones by their shortest matching path.
     /// HEAD should be at the commit that the index was read from, else git compares the index with HEAD needlessly.
     pub fn status(&self) -> Result<Vec<StatusEntry>> {
-        self.status_by(|states| states.get(1).copied())
+        self.status_by("0", |states| states.get(1).copied())
     }
 
-    /// Returns the files of `status` and those whose index entry differs from HEAD.
+    /// Returns the files of `status` and those whose index entry differs from HEAD. Also lets git write the index if it is no
+    /// younger than some files: each call would compare the contents of those again.
     pub fn status_and_staged(&self) -> Result<Vec<StatusEntry>> {
-        self.status_by(|states| states.iter().copied().find(|state| *state != b'.'))
+        self.status_by("1", |states| states.iter().copied().find(|state| *state != b'.'))
     }
 
     /// Runs `git status`. `state` picks the state that counts from two: index against HEAD, work tree against index.
-    fn status_by(&self, state: impl Fn(&[u8]) -> Option<u8>) -> Result<Vec<StatusEntry>> {
-        let output = self.call(Call::new([
+    /// `writes_index` is "1" if git may write the index.
+    fn status_by(&self, writes_index: &str, state: impl Fn(&[u8]) -> Option<u8>) -> Result<Vec<StatusEntry>> {
+        let call = Call::new([
             "status",
             "--porcelain=v2",
             "-z",
@@ -43,7 +45,8 @@ impl Git {
             "--ignored=matching",
             "--no-renames",
             "--ignore-submodules=all",
-        ]))?;
+        ]);
+        let output = self.call(call.env("GIT_OPTIONAL_LOCKS", writes_index))?;
         output
             .parts()
             .filter_map(|part| match part.first() {

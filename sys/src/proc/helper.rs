@@ -24,7 +24,7 @@ const KILLED: i32 = 128;
 pub struct Program {
     /// Program and arguments.
     pub words: Vec<OsString>,
-    /// Variables that it has besides our own.
+    /// Variables that it has besides those of the process that starts it.
     pub env: Vec<(OsString, OsString)>,
     pub workdir: PathBuf,
 }

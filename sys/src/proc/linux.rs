@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -86,6 +87,11 @@ pub fn wait_until_gone(id: &ProcessId) {
             None => std::thread::sleep(POLL_INTERVAL),
         }
     }
+}
+
+/// Returns a descriptor that is readable when the child with this pid has ended; none on kernels without them.
+pub fn end_event(pid: u32) -> Option<OwnedFd> {
+    Pid::from_raw(pid.cast_signed()).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
 }
 
 /// Sends a signal through a pidfd, so that it cannot hit another process that has reused the pid.

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -89,6 +90,11 @@ pub fn wait_until_gone(id: &ProcessId) {
     while id.alive() {
         std::thread::sleep(POLL_INTERVAL);
     }
+}
+
+/// None: no descriptor of macOS tells of the end of a process.
+pub fn end_event(_pid: u32) -> Option<OwnedFd> {
+    None
 }
 
 /// Sends a signal if the process is still the same one.

@@ -8,6 +8,7 @@ mod helper;
 mod id;
 mod lines;
 mod output;
+mod process;
 mod quote;
 mod running;
 #[cfg(target_os = "linux")]
@@ -21,14 +22,16 @@ mod watchdog;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::io::{self, PipeReader, PipeWriter, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use process::Process;
+use running::Plan;
 use watchdog::Watchdog;
 
 pub use crate::raw::limit_memory_pools;
@@ -42,6 +45,7 @@ pub use helper::{Program, Relayed, loaded_files, own_standing};
 pub use id::{ProcessId, ancestor_without, find_marked, find_working_in, login_session};
 pub use lines::Lines;
 pub use output::{Kept, bounded_text};
+pub use process::REQUEST;
 pub use quote::{shell_line, shell_word};
 pub use running::{Canceller, Running};
 #[cfg(target_os = "linux")]
@@ -72,6 +76,7 @@ pub struct Cmd {
     watchdog_mark: Option<PathBuf>,
     own_group: bool,
     passed_on: Vec<OwnedFd>,
+    server: Option<OwnedFd>,
 }
 
 enum Streams {
@@ -103,6 +108,7 @@ impl Cmd {
             watchdog_mark: None,
             own_group: true,
             passed_on: Vec::new(),
+            server: None,
         }
     }
 
@@ -239,11 +245,34 @@ impl Cmd {
         self
     }
 
+    /// Has a server of ours start the program, in the server's own place. The program reads nothing.
+    pub fn served_by(mut self, server: OwnedFd) -> Self {
+        self.server = Some(server);
+        self
+    }
+
     pub fn run(self) -> io::Result<Ended> {
         self.spawn()?.wait()
     }
 
-    pub fn spawn(self) -> io::Result<Running> {
+    pub fn spawn(mut self) -> io::Result<Running> {
+        match self.server.take() {
+            Some(server) => self.request(&server),
+            None => self.spawn_child(),
+        }
+    }
+
+    fn request(self, server: &OwnedFd) -> io::Result<Running> {
+        let (readers, [stdout, stderr]) = self.pipes()?.ok_or(io::ErrorKind::Unsupported)?;
+        let stdin = File::open("/dev/null")?;
+        let words = [&self.program].into_iter().chain(&self.args).cloned().collect();
+        let workdir = self.cwd.clone().unwrap_or_default();
+        let program = Program { words, env: self.env.clone().into_iter().collect(), workdir };
+        let process = Process::request(server, &program, [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()])?;
+        Running::new(process, self.plan(readers, None, None))
+    }
+
+    fn spawn_child(mut self) -> io::Result<Running> {
         let mut command = Command::new(&self.program);
         command.args(&self.args).env_clear().envs(&self.env);
         if self.own_group {
@@ -259,44 +288,35 @@ impl Cmd {
             (None, _) => Stdio::null(),
         });
         let mut readers = Vec::new();
-        match &self.streams {
-            Streams::Separate => {
-                for to_stdout in [true, false] {
-                    let (reader, writer) = io::pipe()?;
-                    if to_stdout {
-                        command.stdout(writer)
-                    } else {
-                        command.stderr(writer)
-                    };
-                    readers.push(reader);
-                }
-            }
-            Streams::Merged => {
-                let (reader, writer) = io::pipe()?;
-                command.stdout(writer.try_clone()?).stderr(writer);
-                readers.push(reader);
-            }
-            Streams::Inherited => {}
-            Streams::Files { output, .. } => {
-                command.stdout(output.try_clone()?).stderr(output.try_clone()?);
-            }
+        if let Some((pipes, [stdout, stderr])) = self.pipes()? {
+            command.stdout(stdout).stderr(stderr);
+            readers = pipes;
+        } else if let Streams::Files { output, .. } = &self.streams {
+            command.stdout(output.try_clone()?).stderr(output.try_clone()?);
         }
         let watchdog = self.watchdog_mark.as_deref().map(Watchdog::new).transpose()?;
-        let child = tree::spawn_passing(&mut command, &self.passed_on).map_err(|error| self.explain(error))?;
+        let mut child = tree::spawn_passing(&mut command, &self.passed_on).map_err(|error| self.explain(error))?;
         drop(command);
-        Running::new(
-            child,
-            running::Plan {
-                readers,
-                keep: self.keep,
-                stdin: self.stdin,
-                timeout: self.timeout,
-                grace: self.grace,
-                copy: self.copy,
-                listener: self.listener,
-                watchdog,
-            },
-        )
+        let stdin = child.stdin.take().zip(self.stdin.take());
+        Running::new(Process::of_child(child)?, self.plan(readers, stdin, watchdog))
+    }
+
+    /// Returns the pipes of the output streams, if we read them: what we read, and what standard output and error are.
+    fn pipes(&self) -> io::Result<Option<(Vec<PipeReader>, [PipeWriter; 2])>> {
+        let (reader, writer) = match self.streams {
+            Streams::Separate | Streams::Merged => io::pipe()?,
+            Streams::Inherited | Streams::Files { .. } => return Ok(None),
+        };
+        if matches!(self.streams, Streams::Merged) {
+            return Ok(Some((vec![reader], [writer.try_clone()?, writer])));
+        }
+        let (errors, other) = io::pipe()?;
+        Ok(Some((vec![reader, errors], [writer, other])))
+    }
+
+    fn plan(self, readers: Vec<PipeReader>, stdin: Option<(ChildStdin, Feed)>, watchdog: Option<Watchdog>) -> Plan {
+        let Cmd { keep, timeout, grace, copy, listener, .. } = self;
+        Plan { readers, keep, stdin, timeout, grace, copy, listener, watchdog }
     }
 
     fn explain(&self, error: io::Error) -> io::Error {

@@ -2,18 +2,18 @@
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
-use std::process::{Child, ChildStdin};
+use std::process::ChildStdin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::feed::Feed;
 use super::id::ProcessId;
 use super::output::Kept;
+use super::process::Process;
 use super::watchdog::Watchdog;
 use super::{Ended, tree};
 
@@ -29,7 +29,7 @@ const STOP_MESSAGE_TIMEOUT: Duration = Duration::from_secs(3);
 pub(super) struct Plan {
     pub readers: Vec<PipeReader>,
     pub keep: (usize, usize),
-    pub stdin: Option<Feed>,
+    pub stdin: Option<(ChildStdin, Feed)>,
     pub timeout: Option<Duration>,
     pub grace: Duration,
     pub copy: Option<Box<dyn Write + Send>>,
@@ -38,8 +38,9 @@ pub(super) struct Plan {
 }
 
 pub struct Running {
+    /// None once it has been reaped.
+    process: Option<Process>,
     id: ProcessId,
-    child: Option<Child>,
     streams: Vec<Stream>,
     input: Option<Input>,
     wake: PipeReader,
@@ -93,29 +94,18 @@ impl Canceller {
 }
 
 impl Running {
-    pub(super) fn new(mut child: Child, plan: Plan) -> io::Result<Running> {
-        let pid = child.id();
+    pub(super) fn new(process: Process, plan: Plan) -> io::Result<Running> {
         let (wake, waker) = io::pipe()?;
-        let exit_waker = waker.try_clone()?;
         let started = Instant::now();
-        let input = plan.stdin.zip(child.stdin.take()).map(|(feed, pipe)| Input { pipe, feed });
-        // Waits without reaping, so that neither pid nor group can be reused while we still need them.
-        std::thread::Builder::new().name(format!("wait-{pid}")).stack_size(64 * 1024).spawn(move || {
-            if let Some(pid) = Pid::from_raw(pid as i32) {
-                let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-                while matches!(waitid(WaitId::Pid(pid), options), Err(rustix::io::Errno::INTR)) {}
-            }
-            let _ = (&exit_waker).write(&[0]);
-        })?;
         let running = Running {
-            id: ProcessId::of(pid).unwrap_or(ProcessId { pid, start: 0, boot: 0 }),
-            child: Some(child),
+            id: process.id(),
+            process: Some(process),
             streams: plan
                 .readers
                 .into_iter()
                 .map(|reader| Stream { reader: Some(reader), kept: Kept::new(plan.keep.0, plan.keep.1) })
                 .collect(),
-            input,
+            input: plan.stdin.map(|(pipe, feed)| Input { pipe, feed }),
             wake,
             control: Arc::new(Control {
                 wake: waker,
@@ -157,13 +147,11 @@ impl Running {
             term_at = kill_at.map(|kill_at| term_at.unwrap_or_else(|| self.send_stop_message(kill_at)).min(kill_at));
             if !terminated && term_at.is_some_and(|at| at <= Instant::now()) {
                 terminated = true;
-                self.signal_group(Signal::TERM);
-                // A stopped process does not handle SIGTERM until it continues.
-                self.signal_group(Signal::CONT);
+                self.process.iter().for_each(Process::terminate);
             }
             if !killed && kill_at.is_some_and(|at| at <= Instant::now()) {
                 killed = true;
-                tree::end_process(self.id);
+                self.process.iter().for_each(Process::kill);
             }
             let next = if killed { None } else { term_at.filter(|_| !terminated).or(kill_at).or(deadline) };
             if self.poll_until(next)? {
@@ -175,16 +163,16 @@ impl Running {
             }
         }
         let escaped = self.finish();
-        let child = self.child.as_mut().expect("taken only here and on drop");
-        let status = tree::reap(child)?;
-        self.child = None;
+        let process = self.process.as_mut().expect("taken only here and on drop");
+        let status = process.reap()?;
+        self.process = None;
         if escaped || killed {
             tree::end_orphans();
         }
         let truncated = self.streams.iter().any(|stream| stream.kept.truncated());
         let mut kept = std::mem::take(&mut self.streams).into_iter().map(|stream| stream.kept.into_bytes());
         Ok(Ended {
-            status: status.into(),
+            status,
             timed_out,
             cancelled,
             left_others: escaped,
@@ -210,7 +198,8 @@ impl Running {
     /// Runs one round of reading and writing; returns `true` when the program has ended.
     fn poll_until(&mut self, until: Option<Instant>) -> io::Result<bool> {
         self.feed();
-        let mut fds = vec![PollFd::new(&self.wake, PollFlags::IN)];
+        let Some(process) = &self.process else { return Ok(true) };
+        let mut fds = vec![PollFd::new(process, PollFlags::IN), PollFd::new(&self.wake, PollFlags::IN)];
         for reader in self.streams.iter().filter_map(|stream| stream.reader.as_ref()) {
             fds.push(PollFd::new(reader, PollFlags::IN));
         }
@@ -226,15 +215,14 @@ impl Running {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
+        let has_ended = !fds[0].revents().is_empty();
         drop(fds);
         for index in 0..self.streams.len() {
             self.read_some(index, CHUNK_BYTES);
         }
-        let mut bytes = [0; 16];
-        match (&self.wake).read(&mut bytes) {
-            Ok(count) => Ok(bytes[..count].contains(&0)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            Err(error) => Err(error),
+        match (&self.wake).read(&mut [0; 16]) {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+            _ => Ok(has_ended),
         }
     }
 
@@ -277,28 +265,22 @@ impl Running {
     /// Kills what is left of the ended program's group and reads the rest of its output; returns `true` if another
     /// process still holds its pipes.
     fn finish(&mut self) -> bool {
-        self.signal_group(Signal::KILL);
+        self.process.iter().for_each(Process::kill_group);
         self.input = None;
         for index in 0..self.streams.len() {
             self.read_some(index, MAX_PIPE_BYTES);
         }
         self.streams.iter().any(|stream| stream.reader.is_some())
     }
-
-    fn signal_group(&self, signal: Signal) {
-        if let Some(pid) = Pid::from_raw(self.id.pid as i32) {
-            let _ = kill_process_group(pid, signal);
-        }
-    }
 }
 
 /// Kills the program and its descendants if it was dropped without being waited for.
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            tree::end_process(self.id);
-            self.signal_group(Signal::KILL);
-            let _ = tree::reap(&mut child);
+        if let Some(mut process) = self.process.take() {
+            process.kill();
+            process.kill_group();
+            let _ = process.reap();
         }
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use mahabharatha_core::config::Isolation;
 
-use super::{FAILURE, Layout, container, sandbox_exec, series, system};
+use super::{FAILURE, Layout, container, sandbox_exec, system};
 use crate::bounded::{self, LARGE_FILE_BYTES};
 use crate::proc::exec;
 use crate::raw;
@@ -39,9 +39,6 @@ fn start(layout: &Layout, dir: &Path, program: &OsStr, args: &[OsString]) -> io:
     rustix::process::setsid()?;
     raw::close_inherited_on_exec()?;
     system::leave_session_keyring()?;
-    if let Some(requests) = layout.requests {
-        return series::run(layout, requests, program, args);
-    }
     match layout.isolation {
         Isolation::Bwrap | Isolation::Landlock => system::run(layout, program, args),
         Isolation::SandboxExec => sandbox_exec::run(layout, dir, program, args),

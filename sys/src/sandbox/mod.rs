@@ -77,9 +77,6 @@ struct Layout {
     /// Whether the program is the server of a series.
     #[serde(default, skip_serializing_if = "Not::not")]
     is_server: bool,
-    /// A descriptor of `confine` that leads to the server of a series, which starts the program.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    requests: Option<RawFd>,
 }
 
 impl Layout {
@@ -93,7 +90,6 @@ impl Layout {
             container: None,
             parking: None,
             is_server: false,
-            requests: None,
         }
     }
 }
@@ -378,13 +374,14 @@ impl Sandbox {
             // Of an earlier program in this sandbox.
             tree::remove(&self.dir.join(container::ENDED))?;
         }
-        let mut layout = self.sorted_layout();
-        let requests = self.series.as_ref().map(Series::requests).transpose();
-        let requests = requests.map_err(Error::caused("cannot copy a descriptor"))?;
-        layout.requests = requests.as_ref().map(AsRawFd::as_raw_fd);
-        if requests.is_none() {
-            self.clear_mount_points()?;
+        let cmd = cmd.env("HOME", self.home()).env("TMPDIR", self.tmp());
+        let cmd = self.variables.iter().fold(cmd, |cmd, (name, path)| cmd.env(name, path));
+        if let Some(series) = &self.series {
+            let requests = series.requests().map_err(Error::caused("cannot copy a descriptor"))?;
+            return Ok(cmd.cwd(&self.layout.workdir).served_by(requests));
         }
+        self.clear_mount_points()?;
+        let mut layout = self.sorted_layout();
         let parking = layout.container.as_ref().map(|container| Parking::of(&container.name)).transpose();
         let parking = parking.map_err(Error::caused("cannot create a pair of sockets"))?;
         layout.parking = parking.as_ref().map(|ends| ends.each_ref().map(AsRawFd::as_raw_fd));
@@ -393,9 +390,7 @@ impl Sandbox {
         fs::write(&file, text).map_err(io("write", &file))?;
         let launcher = proc::own_program().map_err(Error::caused("cannot find the path of this executable"))?;
         let args = [OsString::from("confine"), file.into(), "--".into()];
-        let cmd = cmd.cwd(&self.dir).env("HOME", self.home()).env("TMPDIR", self.tmp());
-        let cmd = self.variables.iter().fold(cmd, |cmd, (name, path)| cmd.env(name, path));
-        let cmd = parking.into_iter().flatten().chain(requests).fold(cmd, Cmd::pass_on);
+        let cmd = parking.into_iter().flatten().fold(cmd.cwd(&self.dir), Cmd::pass_on);
         Ok(cmd.through(launcher, args))
     }
 

@@ -1,32 +1,26 @@
 //! Programs that run one after the other in one bubblewrap sandbox: making a sandbox takes longer than many a program runs.
 //!
-//! The first process inside is a server of ours (`server`). Each program still has a process outside, `confine`, which
-//! passes its streams to the server and waits for the answer. When the series is dropped, everything inside is killed.
+//! The first process inside is a server of ours (`server`). It gets each program with its streams, and answers when nothing
+//! of the program is left. When the series is dropped, everything inside is killed.
 
 pub mod server;
 
-use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{Layout, Sandbox};
-use crate::channel::{self, Kind};
-use crate::proc::{Cmd, Program, Running};
-use crate::raw;
-use crate::signals;
+use super::Sandbox;
+use crate::proc::{Cmd, REQUEST, Running};
 
 /// Argument that makes this program the server.
 pub const COMMAND: &str = "serve-series";
 /// Maximum time for the sandbox to be set up.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(30);
-/// What the server sends when it is ready, and a request is sent with.
-pub(super) const READY: [u8; 1] = [1];
 
 /// A sandbox that waits for programs. It takes one at a time.
 pub(super) struct Series {
@@ -78,7 +72,7 @@ impl Sandbox {
         self.layout.is_server = false;
         let mut series = Series { requests, _server: confined.map_err(io::Error::other)?.spawn()? };
         series.requests.set_read_timeout(Some(SETUP_TIMEOUT))?;
-        series.requests.read_exact(&mut [0; READY.len()])?;
+        series.requests.read_exact(&mut [0; REQUEST.len()])?;
         Ok(series)
     }
 }
@@ -90,29 +84,8 @@ impl Series {
         poll(&mut descriptors, Some(&Timespec::default())).is_ok() && descriptors[0].revents().is_empty()
     }
 
-    /// Returns a descriptor for a process that asks the server to run a program.
+    /// Returns a descriptor for a request to run a program.
     pub fn requests(&self) -> io::Result<OwnedFd> {
         Ok(self.requests.try_clone()?.into())
     }
-}
-
-/// Runs the program in the sandbox of a series and returns its exit code. When this returns, no process inside is left of
-/// it.
-pub(super) fn run(layout: &Layout, requests: RawFd, program: &OsStr, args: &[OsString]) -> io::Result<i32> {
-    let requests = raw::take_inherited(requests)?;
-    let (ours, theirs) = UnixStream::pair()?;
-    let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
-    let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd(), theirs.as_fd()];
-    channel::send_descriptors(&requests, &READY, &streams, true)?;
-    // If the server ends, so does the connection.
-    drop(theirs);
-    let words = [program.to_owned()].into_iter().chain(args.iter().cloned()).collect();
-    let program = Program { words, env: std::env::vars_os().collect(), workdir: layout.workdir.clone() };
-    let mut server = ours.try_clone()?;
-    channel::write(&mut server, Kind::Start, &serde_json::to_vec(&program)?)?;
-    // If sending it fails, the server has ended.
-    let terminate = move |_, _| drop(channel::write(&mut server, Kind::Terminate, &[]));
-    signals::listen(terminate).map_err(io::Error::other)?;
-    let (Kind::Ended, answer) = channel::read(&mut &ours)? else { return Err(io::ErrorKind::InvalidData.into()) };
-    serde_json::from_slice::<Result<i32, String>>(&answer)?.map_err(io::Error::other)
 }

@@ -17,10 +17,9 @@ use std::thread;
 use std::time::Duration;
 
 use super::super::private_dirs::Fingerprint;
-use super::READY;
 use crate::bounded::{self, SMALL_FILE_BYTES};
 use crate::channel::{self, Kind};
-use crate::proc::{self, Program};
+use crate::proc::{self, Program, REQUEST};
 use crate::store::tree;
 
 /// Where the kernel lists shared memory, semaphores and message queues of the older kind.
@@ -37,9 +36,10 @@ pub fn serve() -> io::Result<()> {
     let mounts = bounded::read(Path::new("/proc/self/mountinfo"), SMALL_FILE_BYTES)?;
     let places: Vec<PathBuf> = mounts.split(|byte| *byte == b'\n').filter_map(writable_in_memory).collect();
     let new = Traces::in_places(&places)?;
-    (&requests).write_all(&READY)?;
+    // It is ready.
+    (&requests).write_all(&REQUEST)?;
     loop {
-        let (_, descriptors) = channel::receive_descriptors(&requests, &mut [0; READY.len()], true)?;
+        let (_, descriptors) = channel::receive_descriptors(&requests, &mut [0; REQUEST.len()], true)?;
         let Ok([stdin, stdout, stderr, client]) = <[OwnedFd; 4]>::try_from(descriptors) else { return Ok(()) };
         let mut client = UnixStream::from(client);
         let ended = run(&client, [stdin, stdout, stderr]);
@@ -57,7 +57,7 @@ pub fn serve() -> io::Result<()> {
     }
 }
 
-/// Runs the program that the client asks for, and kills it if the client ends. Returns its exit code when everything that it
+/// Runs the program that the client asks for, and kills it if the client closes the connection. Returns its exit code when everything that it
 /// started has ended.
 fn run(client: &UnixStream, streams: [OwnedFd; 3]) -> io::Result<i32> {
     let (Kind::Start, program) = channel::read(&mut &*client)? else { return Err(io::ErrorKind::InvalidData.into()) };
