@@ -30,9 +30,7 @@ pub fn read_config(path: &Path) -> Result<Config> {
     let text = match bounded::read_to_string(path, LARGE_FILE_BYTES) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-        Err(error) if error.kind() == ErrorKind::InvalidData => {
-            return Err(Error::new(Kind::Invalid, format!("{} is not UTF-8 text", path.display())));
-        }
+        Err(error) if bounded::is_unfit(&error) => return Err(io("read", path)(error).with_kind(Kind::Invalid)),
         Err(error) => return Err(io("read", path)(error)),
     };
     Config::parse(&text).map_err(|problems| {
@@ -202,8 +200,8 @@ fn read_text(path: &Path) -> Result<Option<Result<String, Unreadable>>> {
     match bounded::read_to_string(path, LARGE_FILE_BYTES) {
         Ok(text) => Ok(Some(Ok(text))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) if error.kind() == ErrorKind::InvalidData => {
-            Ok(Some(Err(Unreadable::new("unreadable", path, None, "not UTF-8 text".to_owned()))))
+        Err(error) if bounded::is_unfit(&error) => {
+            Ok(Some(Err(Unreadable::new("unreadable", path, None, error.to_string()))))
         }
         Err(error) => Err(io("read", path)(error)),
     }

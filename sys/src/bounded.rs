@@ -129,8 +129,14 @@ pub fn open_dir(path: &Path) -> Result<File> {
     File::options().read(true).custom_flags(OFlags::DIRECTORY.bits().cast_signed()).open(path)
 }
 
+/// Tells whether a file cannot be read because of what it is, and not because of the system.
+pub fn is_unfit(error: &Error) -> bool {
+    use ErrorKind::{FileTooLarge, InvalidData, InvalidInput, IsADirectory};
+    matches!(error.kind(), FileTooLarge | InvalidData | InvalidInput | IsADirectory)
+}
+
 fn text(bytes: Vec<u8>) -> Result<String> {
-    String::from_utf8(bytes).map_err(|error| Error::new(ErrorKind::InvalidData, error))
+    String::from_utf8(bytes).map_err(|_| Error::new(ErrorKind::InvalidData, "not UTF-8 text"))
 }
 
 #[cfg(test)]

@@ -196,9 +196,6 @@ enum Command {
     ValidateCommands(validate_commands::ValidateCommandsArgs),
     /// Show a whole run on an example project: no network, no API key, no agent needed
     Demo(demo::DemoArgs),
-    /// One attempt at one task; started by `run`
-    #[command(hide = true)]
-    Worker(worker::WorkerArgs),
     /// Kills the agent if the command that asked it is killed; started by `plan` and `design`
     #[command(hide = true)]
     Watchdog(watchdog::WatchdogArgs),
@@ -225,6 +222,7 @@ pub fn main() -> std::process::ExitCode {
     if let Some(code) = confine::run_if_called().or_else(complete::run_if_called) {
         return code;
     }
+    worker::run_if_called();
     proc::limit_memory_pools();
     let cli = match parse(std::env::args_os().collect()) {
         Ok(cli) => cli,
@@ -312,7 +310,6 @@ fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode>
         Command::Demo(args) => demo::run(global, ui, &args),
         Command::Task(args) => task::run(global, ui, &args),
         Command::Mcp(args) => mcp::run(global, &args),
-        Command::Worker(args) => worker::run(global, ui, &args),
         Command::Sandbox(args) => sandbox::run(global, ui, &args).map(|never| match never {}),
         Command::Watchdog(args) => watchdog::run(ui, &args),
         Command::Hook(args) => hook::run(global, ui, &args),

@@ -1,29 +1,19 @@
 //! `worker`: runs one attempt at one task, as its job spec says. Started by the orchestrator.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::Path;
 
-use clap::Args;
 use mahabharatha_engine::worker;
-use mahabharatha_sys::error::{Error, Kind, Result};
-use mahabharatha_sys::ui::Ui;
+use mahabharatha_sys::proc;
 
-use super::Global;
-use super::exit::ExitCode;
-
-#[derive(Debug, Args)]
-pub struct WorkerArgs {
-    /// The task that the job spec is for
-    task: String,
-    /// Where the job spec is and the result goes
-    #[arg(long, value_name = "DIR")]
-    job_dir: Option<PathBuf>,
-}
-
-pub fn run(_global: &Global, _ui: &Ui, args: &WorkerArgs) -> Result<ExitCode> {
-    let Some(dir) = &args.job_dir else {
-        return Err(Error::new(Kind::Usage, "a worker is started by `mahabharatha run`, which writes its job spec")
-            .hint(format!("To have {} done: mahabharatha run", args.task)));
-    };
-    // A worker has exit codes of its own: 0 done, 1 error, 2 checkpoint, 3 blocked, 4 escalated.
-    std::process::exit(worker::run_job(dir))
+/// Runs the job if this process was started for one; then it does not return. Called before the command line is parsed,
+/// which would take as long as the start of this program.
+pub fn run_if_called() {
+    let args: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let [command, _task, option, dir] = args.as_slice() else { return };
+    if command == "worker" && option == "--job-dir" {
+        proc::limit_memory_pools();
+        // A worker has exit codes of its own: 0 done, 1 error, 2 checkpoint, 3 blocked, 4 escalated.
+        std::process::exit(worker::run_job(Path::new(dir)))
+    }
 }

@@ -65,7 +65,7 @@ fn a_configuration_that_does_not_hold() {
         }
     }
     fs::write(repo.join(".mahabharatha/config.yaml"), [0xff, 0xfe, 0x00]).unwrap();
-    repo.run(&["run"]).code(6).says("config.yaml is not UTF-8 text");
+    repo.run(&["run"]).code(6).says("config.yaml: not UTF-8 text");
     // All of it at once, not the first alone.
     repo.write(".mahabharatha/config.yaml", "wrokers: 1\nprots: 2\nmerge: { target: moon }\n");
     repo.run(&["run"]).code(6).says("`workers`").says("`ports`").says("merge.target must be");

@@ -72,6 +72,14 @@ fn refused(name: &'static str) -> impl Fn(&str, &Ran) {
     }
 }
 
+/// The command ends with an error that names the file, which is not what it should be.
+fn invalid(name: &'static str) -> impl Fn(&str, &Ran) {
+    move |what, ran| {
+        refused(name)(what, ran);
+        assert_eq!(ran.code, 6, "{what}");
+    }
+}
+
 /// The command does what it can without the file.
 fn passed_over(what: &str, ran: &Ran) {
     assert!(ran.code == 0 || ran.code == 3, "{what}");
@@ -80,9 +88,9 @@ fn passed_over(what: &str, ran: &Ran) {
 #[test]
 fn specs_and_settings_without_an_end_are_refused() {
     let run: &[&[&str]] = &[&["run"], &["run", "--dry-run"], &["design", "--validate-only"]];
-    plant(".gsd/specs/x/task-graph.json", run, refused("task-graph.json"));
-    plant(".mahabharatha/config.yaml", &[&["run", "--dry-run"]], refused("config.yaml"));
-    plant(".gsd/.current-feature", &[&["status"], &["run"]], refused(".current-feature"));
+    plant(".gsd/specs/x/task-graph.json", run, invalid("task-graph.json"));
+    plant(".mahabharatha/config.yaml", &[&["run", "--dry-run"]], invalid("config.yaml"));
+    plant(".gsd/.current-feature", &[&["status"], &["run"]], invalid(".current-feature"));
 }
 
 #[test]

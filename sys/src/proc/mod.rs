@@ -264,7 +264,7 @@ impl Cmd {
 
     fn request(self, server: &OwnedFd) -> io::Result<Running> {
         let (readers, [stdout, stderr]) = self.pipes()?.ok_or(io::ErrorKind::Unsupported)?;
-        let stdin = File::open("/dev/null")?;
+        let stdin = File::options().read(true).open("/dev/null")?;
         let words = [&self.program].into_iter().chain(&self.args).cloned().collect();
         let workdir = self.cwd.clone().unwrap_or_default();
         let program = Program { words, env: self.env.clone().into_iter().collect(), workdir };

@@ -151,7 +151,7 @@ impl Integration {
         let ended = running.wait();
         self.cancel.unwatch();
         if !ended.as_ref().is_ok_and(Ended::success) {
-            // Its server may not know yet that the command was killed.
+            // It may be the server that failed.
             sandbox.end_series();
         }
         if !sandbox.is_in_series() {
