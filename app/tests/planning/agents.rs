@@ -44,9 +44,12 @@ fn a_command_is_asked_with_the_prompt_on_its_input() {
 fn a_confined_agent_reads_the_checkout_but_not_its_git_directory() {
     for sandbox in ["bwrap", "landlock"] {
         let repo = with_agent(&format!(
-            "cat > /dev/null\nls | grep -q README.md && cat README.md > /dev/null && ! cat .git/config || exit 9\necho '{}'\n",
+            "cat > /dev/null\nls | grep -q README.md && cat README.md > /dev/null && ! cat .git/config || exit 9\n\
+             ! cat link/secret || exit 9\necho '{}'\n",
             requirements("`shop buy 1` prints `sold`")
         ));
+        std::fs::write(repo.home().join("secret"), "secret\n").unwrap();
+        std::os::unix::fs::symlink(repo.home(), repo.join("link")).unwrap();
         repo.config(&format!(
             "sandbox: {sandbox}\nagent: command\nagents: {{ mine: {{ kind: command, command: [./agent.sh] }} }}\n"
         ));

@@ -50,6 +50,35 @@ fn a_run_succeeds_under_landlock() {
     succeeds("landlock");
 }
 
+/// What changes in `.git` during a confined attempt was changed by a person: nothing inside can write there.
+fn a_persons_changes_of_git_stay(sandbox: &str) {
+    let repo = Repo::new();
+    let signs = repo.home().join("signs");
+    std::fs::create_dir(&signs).unwrap();
+    repo.config(&format!("sandbox: {{ mode: {sandbox}, read: [{}] }}\n", signs.display()));
+    repo.commit("second");
+    let wait = format!("until test -e {}/go; do sleep 0.05; done; echo a > a.txt", signs.display());
+    repo.graph("x", &[task(&wait, "test -s a.txt")]);
+    let run = repo.spawn(&["run"]);
+    repo.wait_for(".git/mahabharatha/x/slots/worker-0.doing");
+    repo.git(&["config", "core.hooksPath", ".husky"]);
+    repo.write(".git/hooks/pre-commit", "exit 1\n");
+    std::fs::write(signs.join("go"), "").unwrap();
+    run.wait().code(0);
+    assert_eq!(repo.git(&["config", "core.hooksPath"]), ".husky");
+    assert!(repo.exists(".git/hooks/pre-commit"));
+}
+
+#[test]
+fn a_persons_changes_of_git_stay_in_bubblewrap() {
+    a_persons_changes_of_git_stay("bwrap");
+}
+
+#[test]
+fn a_persons_changes_of_git_stay_under_landlock() {
+    a_persons_changes_of_git_stay("landlock");
+}
+
 /// Verifications of one level run one after another in staging. None sees what another one left outside of the worktree.
 fn verifications_do_not_meet(sandbox: &str, leaves: &str, sees: &str) {
     let repo = Repo::new();

@@ -62,10 +62,8 @@ impl Redactor {
     }
 
     fn redact_line<'t>(&mut self, line: &'t str) -> Cow<'t, str> {
-        if let Some(key) = self.private_key(line) {
-            return Cow::Owned(replaced(line, vec![(key, Cow::Borrowed(blocks::RULES[0]))]));
-        }
         let mut found: Vec<(Range<usize>, Cow<'_, str>)> = Vec::new();
+        found.extend(self.private_key(line).map(|key| (key, Cow::Borrowed(blocks::RULES[0]))));
         for (name, value) in self.variables.iter() {
             let places = line.match_indices(value.as_str());
             found.extend(places.map(|(at, value)| (at..at + value.len(), format!("environment {name}").into())));

@@ -36,6 +36,10 @@ pub fn take(spec: &JobSpec, job_dir: &Path) -> Result<()> {
 
 fn copy(spec: &JobSpec, path: &RepoPath) -> Result<()> {
     let (from, to) = (path.under(&spec.root), path.under(&spec.worktree));
+    if files::link_on_the_way(&spec.worktree, path.as_path()).is_some() {
+        // What it leads to is not the task's. The file counts as missing.
+        return Ok(());
+    }
     files::remove(&to)?;
     let Ok(kind) = fs::symlink_metadata(&from).map(|found| found.file_type()) else { return Ok(()) };
     if let Some(dir) = to.parent() {

@@ -1,5 +1,6 @@
 //! Protects the files in `.git` that the user's next git command would execute or trust: hooks, configuration, links
-//! between worktrees. After an attempt they must be as they were before it.
+//! between worktrees. After an attempt without a sandbox they must be as they were before it. From a sandbox nothing reaches
+//! them: what changes there was changed by a person.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,6 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use mahabharatha_core::config::Isolation;
+use mahabharatha_core::run::effect::Performer;
 use mahabharatha_sys::bounded;
 use mahabharatha_sys::error::{Result, io};
 use mahabharatha_sys::git::Git;
@@ -62,7 +65,7 @@ impl Entry {
 #[serde(transparent)]
 pub struct Snapshot(Vec<(String, Entry)>);
 
-/// State of all guarded files at one time.
+/// State of all guarded files at one time; empty where the sandbox keeps programs from them.
 pub struct Guard<'a> {
     spec: &'a JobSpec,
     entries: BTreeMap<PathBuf, Entry>,
@@ -81,6 +84,14 @@ fn stamp(path: &Path) -> Option<Stamp> {
 
 impl<'a> Guard<'a> {
     pub fn look(spec: &'a JobSpec) -> Guard<'a> {
+        let is_confined = spec.confinement.isolation != Isolation::Off;
+        if is_confined && !matches!(spec.job.performer, Performer::Session(_)) {
+            return Guard { spec, entries: BTreeMap::new(), warn_only: BTreeMap::new() };
+        }
+        Guard::look_at_all(spec)
+    }
+
+    fn look_at_all(spec: &'a JobSpec) -> Guard<'a> {
         let (common, own) = (&spec.common_dir, &spec.worktree_git_dir);
         let mut paths: BTreeSet<PathBuf> = [
             common.join("config"),
@@ -133,7 +144,10 @@ impl<'a> Guard<'a> {
 
     /// Restores what was changed since; moves what the agent planted into the quarantine.
     pub fn restore(&self, git: &Git, job_dir: &Path) -> Result<Planted> {
-        let now = Guard::look(self.spec);
+        if self.entries.is_empty() {
+            return Ok(Planted::default());
+        }
+        let now = Guard::look_at_all(self.spec);
         let changed = self.warn_only.iter().filter(|(path, before)| now.warn_only.get(*path) != Some(*before));
         let changed: Vec<&PathBuf> = changed.map(|(path, _)| path).collect();
         if changed.is_empty() && now.entries == self.entries {
@@ -145,7 +159,7 @@ impl<'a> Guard<'a> {
         let lock = state_file::open(&path).map_err(io("open", &path))?;
         lock.lock().map_err(io("lock", &path))?;
         // Another worker may have restored it while this one waited for the lock.
-        let now = Guard::look(self.spec);
+        let now = Guard::look_at_all(self.spec);
         let quarantine = job_dir.join("quarantine");
         let mut restorer = Restorer { git, repairs: &dir, quarantine, planted: Planted::default() };
         for path in changed {

@@ -25,6 +25,9 @@ const HARMLESS_SUBMODULE_KEYS: [&str; 4] = ["url", "active", "branch", "ignore"]
 const HARMLESS_LFS_KEYS: [&str; 3] = ["repositoryformatversion", "access", "locksverify"];
 
 fn is_harmless(key: &str, value: &str) -> bool {
+    if is_local(key, value) {
+        return false;
+    }
     let (section, name) = (key.split('.').next().unwrap_or(""), key.rsplit('.').next().unwrap_or(""));
     // `ext::` and other remote helpers run programs; a template does so through its hooks.
     let plain = !value.contains("::") && name != "template" && name != "templatedir";
@@ -33,6 +36,21 @@ fn is_harmless(key: &str, value: &str) -> bool {
             || section == "remote" && HARMLESS_REMOTE_KEYS.contains(&name)
             || section == "submodule" && HARMLESS_SUBMODULE_KEYS.contains(&name)
             || section == "lfs" && HARMLESS_LFS_KEYS.contains(&name))
+}
+
+/// Whether the setting makes git push to, or fetch from, a repository on this machine, whose hooks would run. `.` is the
+/// repository itself.
+fn is_local(key: &str, value: &str) -> bool {
+    let name = key.rsplit('.').next().unwrap_or("");
+    let names_remote = match key.split('.').next().unwrap_or("") {
+        "remote" => matches!(name, "url" | "pushurl"),
+        // Otherwise the name of a remote.
+        "branch" => matches!(name, "remote" | "pushremote") && value.contains(['/', ':']),
+        _ => false,
+    };
+    // Git takes `host:path` for another machine, unless a slash comes before the colon.
+    let is_path = !value.split('/').next().unwrap_or_default().contains(':');
+    names_remote && (is_path || value.starts_with("file:"))
 }
 
 /// A file, its name in messages, and its contents before and after the attempt.
@@ -100,6 +118,9 @@ mod tests {
     fn settings_that_run_or_redirect_are_not_harmless() {
         for (key, value) in [
             ("remote.origin.url", "git@example.org:x/y.git"),
+            ("remote.origin.url", "https://example.org/x/y.git"),
+            ("branch.main.remote", "origin"),
+            ("branch.main.remote", "."),
             ("branch.main.merge", "refs/heads/main"),
             ("user.name", "A"),
             ("submodule.a.b.url", "../b"),
@@ -109,6 +130,10 @@ mod tests {
         }
         for (key, value) in [
             ("remote.origin.url", "ext::sh -c evil"),
+            ("remote.origin.pushurl", "/tmp/evil"),
+            ("remote.origin.url", "../evil"),
+            ("remote.origin.url", "file:///tmp/evil"),
+            ("branch.main.pushremote", "./evil"),
             ("remote.origin.uploadpack", "evil"),
             ("core.fsmonitor", "evil"),
             ("core.hookspath", "/x"),

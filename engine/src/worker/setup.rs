@@ -115,7 +115,7 @@ impl Place<'_> {
             false => format!("failed with {}", ended.status),
         };
         let worker = self.spec.job.worker;
-        let output = bounded_text(&ended.stdout, OUTPUT_BYTES);
+        let output = self.log.redactor().redacted(&bounded_text(&ended.stdout, OUTPUT_BYTES));
         let (what, command) = (format!("{SETUP} {how} in the worktree of worker {worker}"), setup.command.clone());
         let failure = SetupFailure::Command { what, command, output };
         let hint = format!("Try it: {}", provision::try_it(&setup.command));

@@ -16,20 +16,36 @@ use crate::channel::{self, Kind};
 /// What a request to a server is sent with.
 pub const REQUEST: [u8; 1] = [1];
 
-pub(super) enum Process {
+/// Is killed with everything that it started if it is dropped before it was reaped.
+pub(super) struct Process {
+    place: Place,
+    is_reaped: bool,
+}
+
+enum Place {
     /// With a descriptor that is readable when it has ended.
     Child { child: Child, id: ProcessId, ended: OwnedFd },
     /// The connection to the server. The server kills everything that the program started when we close our side, and
     /// answers when nothing of it is left.
-    Served(UnixStream),
+    Server(UnixStream),
 }
 
 impl Process {
-    pub fn of_child(child: Child) -> io::Result<Process> {
+    fn new(place: Place) -> Process {
+        Process { place, is_reaped: false }
+    }
+
+    pub fn of_child(mut child: Child) -> io::Result<Process> {
         let pid = child.id();
         let id = ProcessId::of(pid).unwrap_or(ProcessId { pid, start: 0, boot: 0 });
-        let ended = system::end_event(pid).map_or_else(|| Ok(end_told_by_thread(pid)?.into()), io::Result::Ok)?;
-        Ok(Process::Child { child, id, ended })
+        match system::end_event(pid).map_or_else(|| end_told_by_thread(pid).map(OwnedFd::from), Ok) {
+            Ok(ended) => Ok(Process::new(Place::Child { child, id, ended })),
+            Err(error) => {
+                tree::end_process(id);
+                let _ = tree::reap(&mut child);
+                Err(error)
+            }
+        }
     }
 
     /// Has a server run the program with these streams.
@@ -38,34 +54,34 @@ impl Process {
         let [stdin, stdout, stderr] = streams;
         channel::send_descriptors(server, &REQUEST, &[stdin, stdout, stderr, theirs.as_fd()], true)?;
         channel::write(&mut &ours, Kind::Start, &serde_json::to_vec(program)?)?;
-        Ok(Process::Served(ours))
+        Ok(Process::new(Place::Server(ours)))
     }
 
     /// Returns the process with which the program ends: itself, or this one if a server runs it.
     pub fn id(&self) -> ProcessId {
-        match self {
-            Process::Child { id, .. } => *id,
-            Process::Served(_) => ProcessId::own(),
+        match &self.place {
+            Place::Child { id, .. } => *id,
+            Place::Server(_) => ProcessId::own(),
         }
     }
 
     pub fn terminate(&self) {
-        match self {
-            Process::Child { .. } => {
+        match &self.place {
+            Place::Child { .. } => {
                 self.signal_group(Signal::TERM);
                 // A stopped process does not handle SIGTERM until it continues.
                 self.signal_group(Signal::CONT);
             }
             // If this fails, the server has ended, and with it the program.
-            Process::Served(server) => drop(channel::write(&mut &*server, Kind::Terminate, &[])),
+            Place::Server(server) => drop(channel::write(&mut &*server, Kind::Terminate, &[])),
         }
     }
 
     /// Kills the program with everything that it started.
     pub fn kill(&self) {
-        match self {
-            Process::Child { id, .. } => drop(tree::end_process(*id)),
-            Process::Served(server) => drop(server.shutdown(Shutdown::Write)),
+        match &self.place {
+            Place::Child { id, .. } => drop(tree::end_process(*id)),
+            Place::Server(server) => drop(server.shutdown(Shutdown::Write)),
         }
     }
 
@@ -76,9 +92,10 @@ impl Process {
 
     /// Waits until the program has ended and returns how.
     pub fn reap(&mut self) -> io::Result<Exit> {
-        match self {
-            Process::Child { child, .. } => Ok(tree::reap(child)?.into()),
-            Process::Served(server) => {
+        self.is_reaped = true;
+        match &mut self.place {
+            Place::Child { child, .. } => Ok(tree::reap(child)?.into()),
+            Place::Server(server) => {
                 let (Kind::Ended, answer) = channel::read(server)? else {
                     return Err(io::ErrorKind::InvalidData.into());
                 };
@@ -89,7 +106,7 @@ impl Process {
     }
 
     fn signal_group(&self, signal: Signal) {
-        if let Process::Child { id, .. } = self
+        if let Place::Child { id, .. } = &self.place
             && let Some(pid) = Pid::from_raw(id.pid.cast_signed())
         {
             let _ = kill_process_group(pid, signal);
@@ -100,9 +117,19 @@ impl Process {
 /// Is readable when the program has ended, or a server has answered.
 impl AsFd for Process {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Process::Child { ended, .. } => ended.as_fd(),
-            Process::Served(server) => server.as_fd(),
+        match &self.place {
+            Place::Child { ended, .. } => ended.as_fd(),
+            Place::Server(server) => server.as_fd(),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if !self.is_reaped {
+            self.kill();
+            self.kill_group();
+            let _ = self.reap();
         }
     }
 }

@@ -37,9 +37,9 @@ pub(super) struct Plan {
     pub watchdog: Option<Watchdog>,
 }
 
+/// A program that runs. Killed with its descendants if it is dropped without being waited for.
 pub struct Running {
-    /// None once it has been reaped.
-    process: Option<Process>,
+    process: Process,
     id: ProcessId,
     streams: Vec<Stream>,
     input: Option<Input>,
@@ -99,7 +99,7 @@ impl Running {
         let started = Instant::now();
         let running = Running {
             id: process.id(),
-            process: Some(process),
+            process,
             streams: plan
                 .readers
                 .into_iter()
@@ -147,11 +147,11 @@ impl Running {
             term_at = kill_at.map(|kill_at| term_at.unwrap_or_else(|| self.send_stop_message(kill_at)).min(kill_at));
             if !terminated && term_at.is_some_and(|at| at <= Instant::now()) {
                 terminated = true;
-                self.process.iter().for_each(Process::terminate);
+                self.process.terminate();
             }
             if !killed && kill_at.is_some_and(|at| at <= Instant::now()) {
                 killed = true;
-                self.process.iter().for_each(Process::kill);
+                self.process.kill();
             }
             let next = if killed { None } else { term_at.filter(|_| !terminated).or(kill_at).or(deadline) };
             if self.poll_until(next)? {
@@ -163,9 +163,7 @@ impl Running {
             }
         }
         let escaped = self.finish();
-        let process = self.process.as_mut().expect("taken only here and on drop");
-        let status = process.reap()?;
-        self.process = None;
+        let status = self.process.reap()?;
         if escaped || killed {
             tree::end_orphans();
         }
@@ -198,8 +196,7 @@ impl Running {
     /// Runs one round of reading and writing; returns `true` when the program has ended.
     fn poll_until(&mut self, until: Option<Instant>) -> io::Result<bool> {
         self.feed();
-        let Some(process) = &self.process else { return Ok(true) };
-        let mut fds = vec![PollFd::new(process, PollFlags::IN), PollFd::new(&self.wake, PollFlags::IN)];
+        let mut fds = vec![PollFd::new(&self.process, PollFlags::IN), PollFd::new(&self.wake, PollFlags::IN)];
         for reader in self.streams.iter().filter_map(|stream| stream.reader.as_ref()) {
             fds.push(PollFd::new(reader, PollFlags::IN));
         }
@@ -265,23 +262,12 @@ impl Running {
     /// Kills what is left of the ended program's group and reads the rest of its output; returns `true` if another
     /// process still holds its pipes.
     fn finish(&mut self) -> bool {
-        self.process.iter().for_each(Process::kill_group);
+        self.process.kill_group();
         self.input = None;
         for index in 0..self.streams.len() {
             self.read_some(index, MAX_PIPE_BYTES);
         }
         self.streams.iter().any(|stream| stream.reader.is_some())
-    }
-}
-
-/// Kills the program and its descendants if it was dropped without being waited for.
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Some(mut process) = self.process.take() {
-            process.kill();
-            process.kill_group();
-            let _ = process.reap();
-        }
     }
 }
 

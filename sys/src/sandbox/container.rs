@@ -177,15 +177,11 @@ impl Sandbox {
     /// Writes back what the program made of the files that it was lent.
     pub(super) fn take_back(&self) {
         for Lent { path, place, bytes: lent } in &self.lent {
-            let now = bounded::open_inside(&self.dir.join("home"), place).and_then(|file| {
-                let mut bytes = Vec::new();
-                io::Read::read_to_end(&mut io::Read::take(file, SMALL_FILE_BYTES), &mut bytes).map(|_| bytes)
-            });
             // In place, since other workers use the same file. Its owner checks what it is.
-            if let Ok(bytes) = now
-                && bytes != *lent
+            if let Ok(now) = bounded::read_inside(&self.dir.join("home"), place, SMALL_FILE_BYTES)
+                && now.as_bytes() != *lent
             {
-                let _ = fs::write(path, bytes);
+                let _ = fs::write(path, now);
             }
         }
     }

@@ -69,13 +69,19 @@ pub fn restrict(layout: &Layout) -> io::Result<()> {
     }
 }
 
-/// Returns the directory, or all in it but the hidden ones: a rule cannot make an exception below a directory.
+/// Returns the directory, or all in it but the hidden ones: a rule cannot make an exception below a directory. Links are
+/// left out, because a rule would allow what they lead to; that is readable if it is allowed itself.
 fn without(dir: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
     if !hidden.iter().any(|path| path.starts_with(dir)) {
         return vec![dir.to_owned()];
     }
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    entries.filter(|path| !hidden.contains(path)).flat_map(|path| without(&path, hidden)).collect()
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let entries = entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| !hidden.contains(path))
+        .flat_map(|path| without(&path, hidden))
+        .collect()
 }
 
 fn allow(rules: RulesetCreated, path: &Path, access: Access) -> io::Result<RulesetCreated> {
@@ -96,6 +102,7 @@ mod tests {
         for path in ["a", "b/c/hidden", "b/d", "hidden"] {
             std::fs::create_dir_all(at(path)).unwrap();
         }
+        std::os::unix::fs::symlink("/", at("link")).unwrap();
         let mut shown = without(dir.path(), &[at("hidden"), at("b/c/hidden")]);
         shown.sort();
         assert_eq!(shown, [at("a"), at("b/d")]);

@@ -61,9 +61,7 @@ pub fn run(layout: &Layout, program: &OsStr, args: &[OsString]) -> io::Result<i3
     std::env::set_current_dir(&layout.workdir)?;
     drop_capabilities();
     landlock::restrict(layout)?;
-    if let Some(mut filter) = seccomp::filter(layout.isolation) {
-        filter_system_calls(&mut filter)?;
-    }
+    filter_system_calls(&mut seccomp::filter(layout.isolation)?)?;
     Err(exec(program, args))
 }
 
@@ -79,10 +77,8 @@ fn in_bwrap(layout: &Layout, program: &OsStr, args: &[OsString]) -> io::Result<i
     landlock::restrict_scope()?;
     let mut words = bwrap::options(layout);
     // Bubblewrap reads it from this descriptor, which it closes.
-    let filter = seccomp::filter(layout.isolation).map(|filter| in_memory(&seccomp::bytes(&filter))).transpose()?;
-    if let Some(filter) = &filter {
-        words.extend(["--seccomp".into(), filter.as_raw_fd().to_string().into()]);
-    }
+    let filter = in_memory(&seccomp::bytes(&seccomp::filter(layout.isolation)?))?;
+    words.extend(["--seccomp".into(), filter.as_raw_fd().to_string().into()]);
     words.extend([OsString::from("--"), program.to_owned()]);
     words.extend(args.iter().cloned());
     let inside = Arc::new(Supervised::start(OsStr::new("bwrap"), &words)?);

@@ -369,10 +369,11 @@ impl Sandbox {
         if self.layout.isolation == Isolation::Off {
             return Ok(cmd.cwd(&self.layout.workdir));
         }
+        // Of an earlier program in this sandbox.
+        tree::remove_file(&self.dir.join(FAILURE))?;
         if self.layout.isolation == Isolation::Container {
             self.make_mount_points()?;
-            // Of an earlier program in this sandbox.
-            tree::remove(&self.dir.join(container::ENDED))?;
+            tree::remove_file(&self.dir.join(container::ENDED))?;
         }
         let cmd = cmd.env("HOME", self.home()).env("TMPDIR", self.tmp());
         let cmd = self.variables.iter().fold(cmd, |cmd, (name, path)| cmd.env(name, path));

@@ -3,6 +3,8 @@
 //! The user's keyrings belong to no namespace, so keys are out of reach for every program. Under Landlock, which has no
 //! process namespace, programs change limits, priority and scheduling only of themselves and their process group.
 
+use std::io;
+
 use mahabharatha_core::config::Isolation;
 
 /// Offsets in the data that the kernel shows to the filter.
@@ -72,9 +74,11 @@ const CALLS_OF_32_BIT: Calls = if cfg!(target_arch = "aarch64") {
     }
 };
 
-/// Returns the filter for a sandbox, in the form that the kernel and bubblewrap read; `None` where there is none.
-pub fn filter(isolation: Isolation) -> Option<Vec<libc::sock_filter>> {
-    let native = NATIVE?;
+/// Returns the filter for a sandbox, in the form that the kernel and bubblewrap read.
+pub fn filter(isolation: Isolation) -> io::Result<Vec<libc::sock_filter>> {
+    let unknown =
+        || io::Error::new(io::ErrorKind::Unsupported, "no filter of system calls is known for this processor");
+    let native = NATIVE.ok_or_else(unknown)?;
     let foreign = decide(&CALLS_OF_32_BIT, isolation);
     let mut program = vec![step(LOAD, ARCHITECTURE), if_equal(native, 1 + foreign.len() as u8)];
     program.push(step(LOAD, NUMBER));
@@ -84,7 +88,7 @@ pub fn filter(isolation: Isolation) -> Option<Vec<libc::sock_filter>> {
         program.push(step(AND, NOT_X32));
     }
     program.extend(decide(&NATIVE_CALLS, isolation));
-    Some(program)
+    Ok(program)
 }
 
 /// Decides about a call whose number is loaded.
