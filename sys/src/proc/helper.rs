@@ -14,7 +14,7 @@ use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use serde::{Deserialize, Serialize};
 
-use super::tree;
+use super::{system, tree};
 
 /// Exit code of a program that was killed: this and the number of the signal.
 const KILLED: i32 = 128;
@@ -90,8 +90,8 @@ pub(super) fn wait(mut child: Child) -> io::Result<i32> {
     Ok(status.code().unwrap_or_else(|| KILLED + status.signal().unwrap_or_default()))
 }
 
-/// Returns everything of this process that other processes of the same user can change and that programs started by it
-/// inherit: limits, priority, processors, and how readily the kernel kills it.
+/// Returns what other processes of the same user can change of this one and programs started by it inherit: limits,
+/// priority, also for the disk, processors, and how readily the kernel kills it.
 pub fn own_standing() -> io::Result<String> {
     let read = |name: &str| fs::read_to_string(format!("/proc/self/{name}"));
     let (stat, status) = (read("stat")?, read("status")?);
@@ -100,7 +100,7 @@ pub fn own_standing() -> io::Result<String> {
     let scheduling = after_name.split_ascii_whitespace().enumerate().filter(|(n, _)| [15, 16, 37, 38].contains(n));
     let scheduling: Vec<&str> = scheduling.map(|(_, field)| field).collect();
     let allowed = status.lines().filter(|line| line.contains("_allowed")).collect::<Vec<_>>().join("\n");
-    Ok([read("limits")?, read("oom_score_adj")?, allowed, scheduling.join(" ")].join("\n"))
+    Ok([read("limits")?, read("oom_score_adj")?, allowed, scheduling.join(" "), system::disk_priority()].join("\n"))
 }
 
 /// Returns the files that the dynamic linker has loaded for this process: libraries, and the linker itself.
@@ -137,10 +137,17 @@ mod tests {
 
     #[test]
     fn what_is_inherited_is_the_same_until_it_is_changed() {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
         let before = own_standing().unwrap();
         assert_eq!(own_standing().unwrap(), before);
         for part in ["Max open files", "Cpus_allowed"] {
             assert!(before.contains(part), "{before}");
         }
+        let was = getrlimit(Resource::Core);
+        setrlimit(Resource::Core, Rlimit { current: Some(4096), ..was.clone() }).unwrap();
+        let changed = own_standing().unwrap();
+        setrlimit(Resource::Core, was).unwrap();
+        assert_ne!(changed, before);
     }
 }

@@ -25,11 +25,13 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 pub fn stat(pid: u32) -> Option<Stat> {
     let text = stat_fields(pid)?;
     let fields: Vec<&str> = text.split_ascii_whitespace().collect();
+    // If only the first thread of a process has ended, it counts as a zombie for the kernel, and goes on.
+    let threads: u32 = fields.get(17)?.parse().ok()?;
     Some(Stat {
         id: ProcessId { pid, start: fields.get(19)?.parse().ok()?, boot: boot() },
         parent: fields.get(1)?.parse().ok()?,
         session: fields[3].parse().ok()?,
-        zombie: matches!(fields[0], "Z" | "X"),
+        zombie: matches!(fields[0], "Z" | "X") && threads <= 1,
         stopped: matches!(fields[0], "T" | "t"),
     })
 }
@@ -58,13 +60,26 @@ fn boot() -> u64 {
 
 /// Returns the environment of a process, each variable ended by a zero. Empty for a moment during exec.
 pub fn environ(pid: u32) -> Option<Vec<u8>> {
-    fs::read(format!("/proc/{pid}/environ")).ok()
+    let environ = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    if !environ.is_empty() {
+        return Some(environ);
+    }
+    let mut of_threads = other_threads(pid).filter_map(|thread| fs::read(thread.join("environ")).ok());
+    Some(of_threads.find(|environ| !environ.is_empty()).unwrap_or_default())
 }
 
 pub fn working_dir(pid: u32) -> Option<PathBuf> {
-    let bytes = fs::read_link(format!("/proc/{pid}/cwd")).ok()?.into_os_string().into_vec();
+    let of_first = fs::read_link(format!("/proc/{pid}/cwd")).ok();
+    let dir = of_first.or_else(|| other_threads(pid).find_map(|thread| fs::read_link(thread.join("cwd")).ok()));
+    let bytes = dir?.into_os_string().into_vec();
     // The kernel adds a suffix if the directory was removed.
     Some(OsStr::from_bytes(bytes.strip_suffix(b" (deleted)").unwrap_or(&bytes)).into())
+}
+
+/// Returns the directories of a process's threads but the first, which may have ended.
+fn other_threads(pid: u32) -> impl Iterator<Item = PathBuf> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads.filter(move |thread| thread.file_name().to_str() != Some(&pid.to_string())).map(|thread| thread.path())
 }
 
 /// Tells whether the process has a controlling terminal.
@@ -136,6 +151,11 @@ pub fn adopted() -> Vec<Stat> {
 pub fn may_have_descendants() -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     !matches!(waitid(WaitId::All, options), Err(rustix::io::Errno::CHILD))
+}
+
+/// Returns the priority of this process for the disk.
+pub fn disk_priority() -> String {
+    crate::raw::disk_priority().to_string()
 }
 
 /// Forbids other processes of this user to trace this one or read its memory.

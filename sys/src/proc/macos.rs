@@ -145,6 +145,11 @@ pub fn may_have_descendants() -> bool {
     true
 }
 
+/// Nothing: only Linux has sandboxes that need it.
+pub fn disk_priority() -> String {
+    String::new()
+}
+
 /// Refuses: only Linux has sandboxes that need it.
 pub fn refuse_tracing() -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "a helper in a sandbox needs Linux"))

@@ -50,7 +50,7 @@ pub use quote::{shell_line, shell_word};
 pub use running::{Canceller, Running};
 #[cfg(target_os = "linux")]
 pub use supervised::Supervised;
-pub use system::{ignores, refuse_tracing};
+pub use system::{ignores, may_have_descendants as has_children, refuse_tracing};
 pub use tree::{
     become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_within, has_descendants,
     interrupt_descendants, kill_alone, terminate_descendants,

@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use rustix::process::getuid;
+
 use super::places::SYSTEM;
 use super::{Access, Layout, MERGED, SECRET, name_servers};
 
@@ -20,18 +22,11 @@ const PROCESS: [&str; 10] = [
     "ALL",
 ];
 
-/// Root could otherwise change settings of the kernel through these.
-const KERNEL_SETTINGS: [&str; 9] = [
-    "--ro-bind",
-    "/proc/sys",
-    "/proc/sys",
-    "--ro-bind-try",
-    "/proc/sysrq-trigger",
-    "/proc/sysrq-trigger",
-    "--ro-bind-try",
-    "/proc/mtrr",
-    "/proc/mtrr",
-];
+/// Root could otherwise change settings of the kernel, and who may read what it shows, for the whole machine.
+const PROCESSES: [&str; 4] = ["--proc", "/proc", "--remount-ro", "/proc"];
+
+/// The devices inside are those of the machine: root could change their permissions. They can be written to all the same.
+const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
 /// Devices without the machine's disks, and empty directories in place of those with sockets and data.
 const FRESH: [&str; 10] =
@@ -47,9 +42,11 @@ pub fn options(layout: &Layout) -> Vec<OsString> {
     options.add(["--tmpfs", "/"]);
     SYSTEM.iter().for_each(|dir| options.system(Path::new(dir)));
     SECRET.iter().for_each(|path| options.hide(Path::new(path)));
-    options.add(["--proc", "/proc"]);
-    options.add(KERNEL_SETTINGS);
+    options.add(PROCESSES);
     options.add(FRESH);
+    if getuid().is_root() {
+        DEVICES.iter().for_each(|device| options.add(["--remount-ro", device]));
+    }
     if layout.is_server {
         options.add(SERVER);
     }

@@ -99,8 +99,10 @@ impl Contents {
                     open.push(path.clone());
                 }
                 let is_part = place.as_os_str().is_empty();
+                // Bubblewrap creates those that are missing.
                 let leads_to_mount = || !is_part && mount_points.iter().any(|point| point.starts_with(&path));
-                if metadata.is_symlink() || !leads_to_mount() {
+                let is_as_created = metadata.is_file() || metadata.mode() & 0o7777 == MOUNT_POINT_MODE;
+                if metadata.is_symlink() || !leads_to_mount() || !is_as_created {
                     found.insert(path, Fingerprint::new(&metadata));
                 }
             }

@@ -1,6 +1,7 @@
 //! Seccomp: system calls that neither bubblewrap nor Landlock keeps from reaching outside.
 //!
-//! The user's keyrings belong to no namespace, so keys are out of reach for every program. Under Landlock, which has no
+//! The user's keyrings belong to no namespace, so keys are out of reach for every program. A lease on a file that a program
+//! may only read would hold up whoever opens it to write, outside too, so there are none. Under Landlock, which has no
 //! process namespace, programs change limits, priority and scheduling only of themselves and their process group.
 
 use std::io;
@@ -36,6 +37,8 @@ const NATIVE: Option<u32> = if cfg!(target_arch = "x86_64") {
 struct Calls {
     /// Calls that read or change keys.
     keys: [u32; 3],
+    /// Calls that take a lease, if that is their second argument.
+    of_file: [u32; 2],
     /// Calls that change the process that the first argument names, where 0 is the caller.
     of_process: [u32; 5],
     /// Calls that change the processes that the first two arguments name, with the first argument that means all
@@ -46,9 +49,12 @@ struct Calls {
 /// Values of the first argument that mean all processes of a user.
 const PRIO_USER: u32 = 2;
 const IOPRIO_WHO_USER: u32 = 3;
+/// Values of the second argument that take a lease: `F_SETLEASE`, `F_SETDELEG`.
+const LEASES: [u32; 2] = [1024, 1040];
 
 const NATIVE_CALLS: Calls = Calls {
     keys: [libc::SYS_add_key as u32, libc::SYS_request_key as u32, libc::SYS_keyctl as u32],
+    of_file: [libc::SYS_fcntl as u32; 2],
     of_process: [
         libc::SYS_prlimit64 as u32,
         libc::SYS_sched_setaffinity as u32,
@@ -63,12 +69,14 @@ const NATIVE_CALLS: Calls = Calls {
 const CALLS_OF_32_BIT: Calls = if cfg!(target_arch = "aarch64") {
     Calls {
         keys: [309, 310, 311],
+        of_file: [55, 221],
         of_process: [369, 241, 156, 154, 380],
         of_several: [(97, PRIO_USER), (314, IOPRIO_WHO_USER)],
     }
 } else {
     Calls {
         keys: [286, 287, 288],
+        of_file: [55, 221],
         of_process: [340, 241, 156, 154, 351],
         of_several: [(97, PRIO_USER), (289, IOPRIO_WHO_USER)],
     }
@@ -96,6 +104,14 @@ fn decide(calls: &Calls, isolation: Isolation) -> Vec<libc::sock_filter> {
     let mut program = Vec::new();
     for number in calls.keys {
         program.extend([unless_equal(number, 1), step(RETURN, REFUSE)]);
+    }
+    for number in calls.of_file {
+        let refuse = |lease| [unless_equal(lease, 1), step(RETURN, REFUSE)];
+        let mut own = vec![step(LOAD, FIRST_ARGUMENT + ARGUMENT_BYTES)];
+        own.extend(LEASES.into_iter().flat_map(refuse));
+        own.push(step(RETURN, libc::SECCOMP_RET_ALLOW));
+        program.push(unless_equal(number, own.len() as u8));
+        program.extend(own);
     }
     if isolation == Isolation::Landlock {
         for number in calls.of_process {
@@ -184,6 +200,18 @@ mod tests {
             for (architecture, calls) in sides() {
                 for number in calls.keys {
                     assert!(!allows(isolation, architecture, number, [1, 1]), "{architecture:x} {number}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn leases_are_refused() {
+        for isolation in [Isolation::Bwrap, Isolation::Landlock] {
+            for (architecture, calls) in sides() {
+                for number in calls.of_file {
+                    assert!(LEASES.iter().all(|lease| !allows(isolation, architecture, number, [7, *lease])));
+                    assert!([0, 4, 1025].iter().all(|other| allows(isolation, architecture, number, [7, *other])));
                 }
             }
         }

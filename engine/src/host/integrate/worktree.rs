@@ -319,6 +319,10 @@ impl<'a> StagingWorktree<'a> {
 
     /// Returns how the files differ from those of `set_to`.
     pub fn status(&self) -> Result<Vec<StatusEntry>> {
+        // Nothing may run there meanwhile.
+        if let Some(spare) = self.spare.borrow_mut().as_mut() {
+            spare.end_series();
+        }
         tree::remove_special_files(&self.path)?;
         self.integration.known.restore(&self.index)?;
         Ok(self.git.status()?)
@@ -368,6 +372,7 @@ impl<'a> StagingWorktree<'a> {
         let StatusEntry { path, found } = lock_file;
         let is_file = || fs::symlink_metadata(path.under(&self.path)).is_ok_and(|found| found.is_file());
         match found {
+            _ if files::link_on_the_way(&self.path, path.as_path()).is_some() => false,
             Found::Deleted => true,
             Found::Untracked => is_file() && self.integration.owners.values().any(|owned| owns(owned, path)),
             _ => is_file(),

@@ -25,7 +25,7 @@ use crate::store::tree;
 /// Where the kernel lists shared memory, semaphores and message queues of the older kind.
 const IPC: [&str; 3] = ["/proc/sysvipc/shm", "/proc/sysvipc/sem", "/proc/sysvipc/msg"];
 /// File systems in memory to which programs can write. Those on disk are compared from outside.
-const IN_MEMORY: [&str; 2] = ["tmpfs", "mqueue"];
+const IN_MEMORY: [&str; 3] = ["tmpfs", "mqueue", "devpts"];
 
 /// Serves until the other end of standard input is closed, or a program has left something.
 pub fn serve() -> io::Result<()> {
@@ -70,7 +70,8 @@ fn run(client: &UnixStream, streams: [OwnedFd; 3]) -> io::Result<i32> {
             proc::end_descendants(Duration::ZERO);
         });
         let code = program.run(streams);
-        let all_ended = proc::end_descendants(Duration::ZERO);
+        // The kernel's word, not that of a listing: everything inside is below this process.
+        let all_ended = proc::end_descendants(Duration::ZERO) && !proc::has_children();
         client.shutdown(Shutdown::Read)?;
         if all_ended { code } else { Err(io::Error::other("processes that cannot be ended are left")) }
     })
@@ -142,6 +143,7 @@ mod tests {
         };
         assert_eq!(place("rw,nosuid", "tmpfs"), Some("/a".into()));
         assert_eq!(place("rw,nosuid", "mqueue"), Some("/a".into()));
+        assert_eq!(place("rw,nosuid", "devpts"), Some("/a".into()));
         assert_eq!(place("ro,nosuid", "tmpfs"), None);
         assert_eq!(place("rw,nosuid", "ext4"), None);
         assert_eq!(writable_in_memory(b""), None);
