@@ -57,6 +57,10 @@ pub const ATTACKS: &[Attack] = &[
         "keyrings",
         "perl -e 'my $n = qx(uname -m) =~ /aarch64/ ? 217 : 248; my ($t, $d, $p) = qw(user mahabharatha x); print q(ESCAPED) if syscall($n, $t, $d, $p, 1, -3) > 0'",
     ),
+    attack("lease on a file", "perl -e 'open F, q(<), q(README.md); print q(ESCAPED) if fcntl(F, 1024, 1)'"),
+    // Of the whole machine, if it is root who attacks. They set what is set anyway.
+    only_confined(not_by_landlock(attack("permissions of a device", "chmod 666 /dev/full && echo ESCAPED"))),
+    only_confined(not_by_landlock(attack("permissions in proc", "chmod 444 /proc/consoles && echo ESCAPED"))),
     attack("another project", "cat @HOME/other/secret.txt"),
     attack("file of the user in /tmp", "cat @TMP/secret.txt"),
     attack("link out of the worktree", "ln -s @HOME/.ssh link; cat link/id_ed25519"),

@@ -97,6 +97,11 @@ fn verifications_do_not_meet(sandbox: &str, leaves: &str, sees: &str) {
     repo.run(&["run"]).code(0);
 }
 
+/// Leaves a process whose first thread has ended, which the kernel lists as a zombie, and which goes on.
+const FIRST_THREAD_ENDS: &str = "setsid python3 -c 'import ctypes, threading, time; \
+    threading.Thread(target=time.sleep, args=[1000]).start(); ctypes.CDLL(None).pthread_exit(None)' left-\"running\" \
+    > /dev/null 2>&1 < /dev/null & until grep -q '^State:.Z' /proc/$!/status; do sleep 0.01; done";
+
 #[test]
 fn no_verification_sees_what_another_one_left() {
     let in_overlay = [
@@ -105,11 +110,13 @@ fn no_verification_sees_what_another_one_left() {
         ("mkdir ~/.cargo/registry/work && echo x > ~/.cargo/registry/work/x", "test -e ~/.cargo/registry/work/x"),
         // The parent of a mount point.
         ("echo x > ~/.cargo/config.toml", "test -e ~/.cargo/config.toml"),
+        ("chmod 500 ~/.cargo", "test ! -w ~/.cargo"),
     ];
     let anywhere = [
         ("echo x > ~/x", "test -e ~/x"),
         ("chmod 500 ~", "test ! -w ~"),
         ("echo x > \"$TMPDIR/x\"", "test -e \"$TMPDIR/x\""),
+        (FIRST_THREAD_ENDS, "cat /proc/[0-9]*/task/*/cmdline 2>/dev/null | grep -q '[l]eft-running'"),
         ("git config x.y z", "git config x.y"),
         ("git commit --quiet --allow-empty -m x", "git log -1 --format=%s | grep x"),
         ("echo '[x] y = z' > ~/.gitconfig", "git config x.y"),
@@ -125,6 +132,8 @@ fn no_verification_sees_what_another_one_left() {
         ("(sleep 1000 &) > /dev/null 2>&1", "grep -q sleep /proc/[0-9]*/comm"),
         ("renice -n 7 -p 1", "test $(nice) -ge 7"),
         ("prlimit --pid 1 --nofile=99:99", "test $(ulimit -n) -le 99"),
+        ("ionice -c 3 -p 1", "ionice -p $$ | grep -q idle"),
+        ("chmod 0 /dev/pts/ptmx", "test ! -r /dev/pts/ptmx"),
     ];
     for (leaves, sees) in anywhere.iter().chain(&in_overlay).chain(&in_memory) {
         verifications_do_not_meet("bwrap", leaves, sees);

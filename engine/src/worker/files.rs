@@ -3,22 +3,12 @@
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
 use mahabharatha_sys::bounded::{self, SMALL_FILE_BYTES};
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::store::atomic::{make_projected_dir, write_projected};
-pub use mahabharatha_sys::store::tree::{remove, walk};
-
-/// Returns the parent directory of a relative path that is a symbolic link, if any.
-pub fn link_on_the_way(root: &Path, path: &Path) -> Option<PathBuf> {
-    let parent = path.parent()?;
-    parent
-        .ancestors()
-        .filter(|part| !part.as_os_str().is_empty())
-        .find(|part| fs::symlink_metadata(root.join(part)).is_ok_and(|found| found.is_symlink()))
-        .map(Path::to_owned)
-}
+pub use mahabharatha_sys::store::tree::{link_on_the_way, remove, walk};
 
 /// Returns why a symbolic link at `path` must not be committed, or `None` if it may be.
 pub fn bad_link(root: &Path, path: &Path, target: &Path) -> Option<&'static str> {

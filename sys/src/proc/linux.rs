@@ -60,12 +60,9 @@ fn boot() -> u64 {
 
 /// Returns the environment of a process, each variable ended by a zero. Empty for a moment during exec.
 pub fn environ(pid: u32) -> Option<Vec<u8>> {
-    let environ = fs::read(format!("/proc/{pid}/environ")).ok()?;
-    if !environ.is_empty() {
-        return Some(environ);
-    }
-    let mut of_threads = other_threads(pid).filter_map(|thread| fs::read(thread.join("environ")).ok());
-    Some(of_threads.find(|environ| !environ.is_empty()).unwrap_or_default())
+    let of_first = fs::read(format!("/proc/{pid}/environ")).ok();
+    let others = || other_threads(pid).filter_map(|thread| fs::read(thread.join("environ")).ok());
+    of_first.filter(|environ| !environ.is_empty()).or_else(|| others().next())
 }
 
 pub fn working_dir(pid: u32) -> Option<PathBuf> {

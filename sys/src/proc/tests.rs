@@ -106,6 +106,22 @@ fn a_program_that_obeys_sigterm_is_not_killed() {
 }
 
 #[test]
+fn a_process_goes_on_when_its_first_thread_has_ended() {
+    become_subreaper().unwrap();
+    let mark = format!("first-thread-{}", std::process::id());
+    let program = "import ctypes, threading, time\nthreading.Thread(target=time.sleep, args=[300]).start()\n\
+                   ctypes.CDLL(None).pthread_exit(None)";
+    let script = format!(
+        "setsid python3 -c '{program}' > /dev/null 2>&1 < /dev/null & until grep -q '^State:.Z' /proc/$!/status; do sleep 0.01; done"
+    );
+    sh(&script).env("MAHABHARATHA_TEST_MARK", &mark).run().unwrap();
+    let left = find_marked("MAHABHARATHA_TEST_MARK", &mark);
+    assert!(left.len() == 1 && left[0].alive(), "{left:?}");
+    assert!(end_descendants(Duration::ZERO) && !has_children());
+    assert_eq!(find_marked("MAHABHARATHA_TEST_MARK", &mark), vec![]);
+}
+
+#[test]
 fn a_pipe_held_by_an_escaped_grandchild_does_not_hang() {
     let dir = tempfile::tempdir().unwrap();
     let ended =

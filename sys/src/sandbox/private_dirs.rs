@@ -59,6 +59,9 @@ pub(super) fn make_private(dir: &Path) -> Result<()> {
     fs::set_permissions(dir, Permissions::from_mode(MODE)).map_err(io("change the permissions of", dir))
 }
 
+/// Permissions that bubblewrap gives to the directories that it creates on the way to a mount point.
+const MOUNT_POINT_MODE: u32 = 0o755;
+
 /// Everything in the private directories.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Contents(BTreeMap<PathBuf, Fingerprint>);

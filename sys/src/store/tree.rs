@@ -26,6 +26,16 @@ pub fn walk(dir: &Path, mut visit: impl FnMut(&Path, &DirEntry) -> bool) {
     }
 }
 
+/// Returns the parent directory of a relative path that is a symbolic link, if any.
+pub fn link_on_the_way(root: &Path, path: &Path) -> Option<PathBuf> {
+    let parent = path.parent()?;
+    parent
+        .ancestors()
+        .filter(|part| !part.as_os_str().is_empty())
+        .find(|part| fs::symlink_metadata(root.join(part)).is_ok_and(|found| found.is_symlink()))
+        .map(Path::to_owned)
+}
+
 /// Returns the disk space of everything below `dir`, as far as it can be read.
 pub fn disk_bytes(dir: &Path) -> u64 {
     let mut bytes = 0;

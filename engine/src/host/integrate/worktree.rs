@@ -372,7 +372,7 @@ impl<'a> StagingWorktree<'a> {
         let StatusEntry { path, found } = lock_file;
         let is_file = || fs::symlink_metadata(path.under(&self.path)).is_ok_and(|found| found.is_file());
         match found {
-            _ if files::link_on_the_way(&self.path, path.as_path()).is_some() => false,
+            _ if tree::link_on_the_way(&self.path, path.as_path()).is_some() => false,
             Found::Deleted => true,
             Found::Untracked => is_file() && self.integration.owners.values().any(|owned| owns(owned, path)),
             _ => is_file(),
