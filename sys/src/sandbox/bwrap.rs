@@ -3,8 +3,6 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use rustix::process::getuid;
-
 use super::places::SYSTEM;
 use super::{Access, Layout, MERGED, SECRET, name_servers};
 
@@ -25,9 +23,6 @@ const PROCESS: [&str; 10] = [
 /// Root could otherwise change settings of the kernel, and who may read what it shows, for the whole machine.
 const PROCESSES: [&str; 4] = ["--proc", "/proc", "--remount-ro", "/proc"];
 
-/// The devices inside are those of the machine: root could change their permissions. They can be written to all the same.
-const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
-
 /// Devices without the machine's disks, and empty directories in place of those with sockets and data.
 const FRESH: [&str; 10] =
     ["--dev", "/dev", "--tmpfs", "/dev/shm", "--tmpfs", "/run", "--tmpfs", "/var", "--dir", "/var/tmp"];
@@ -44,9 +39,6 @@ pub fn options(layout: &Layout) -> Vec<OsString> {
     SECRET.iter().for_each(|path| options.hide(Path::new(path)));
     options.add(PROCESSES);
     options.add(FRESH);
-    if getuid().is_root() {
-        DEVICES.iter().for_each(|device| options.add(["--remount-ro", device]));
-    }
     if layout.is_server {
         options.add(SERVER);
     }
