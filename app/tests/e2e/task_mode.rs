@@ -157,7 +157,7 @@ fn what_is_not_the_tasks_own_is_not_taken() {
     assert!(!repo.exists("b.txt"), "the main checkout was touched");
     // Looking ends nothing.
     let worktree = one.claim("A");
-    one.run(&["task", "verify", "A"]).code(1).says("to be created, and not there: a.txt");
+    one.run(&["task", "verify", "A"]).code(1).says("missing: a.txt, which the task must create");
     one.write(&worktree, "a.txt", "a\n");
     one.run(&["task", "verify", "A"]).code(0).says("its verification passes");
     one.run(&["task", "complete", "A"]).code(0);

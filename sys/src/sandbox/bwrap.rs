@@ -1,4 +1,4 @@
-//! The command line of bubblewrap. Without any one of these options an attack works; docs/security.md lists them.
+//! The command line of bubblewrap. Without any one of these options an attack works; `app/tests/sandbox/cases.rs` has them.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use super::places::SYSTEM;
 use super::{Access, Layout, MERGED, SECRET, name_servers};
 
-/// Namespaces of its own, no capability, no terminal of the caller, no life after the caller's death.
+/// Separate namespaces, no capabilities, no terminal of the caller; killed with the caller.
 const PROCESS: [&str; 10] = [
     "--unshare-user",
     "--disable-userns",
