@@ -115,8 +115,8 @@ fn failed_level(run: &Run, level: Level, failure: &LevelFailure) -> Blocker {
     let again = format!("mahabharatha run {feature}");
     let what = format!("level {level}");
     let blocker = match failure {
-        LevelFailure::Gate { failure, why } => {
-            let (cause, resolution) = failed_gate(run, failure, why);
+        LevelFailure::Gate { failure, task, why } => {
+            let (cause, resolution) = failed_gate(run, failure, task.as_ref(), why);
             let logs = format!("mahabharatha logs -f {feature} --gate {}", shell_word(&failure.gate));
             Blocker::new(what, "gate", cause, resolution).text(&failure.output).commands([logs, again])
         }
@@ -152,15 +152,16 @@ pub(super) fn unapproved_level(run: &Run, level: Level, candidate: &Candidate) -
         .of_level(run, level)
 }
 
-fn failed_gate(run: &Run, failure: &GateFailure, why: &str) -> (String, String) {
+fn failed_gate(run: &Run, failure: &GateFailure, task: Option<&TaskId>, why: &str) -> (String, String) {
     let mut cause = format!("gate {} failed", failure.gate);
     cause.extend(key_line(failure.output_and_end().0).map(|line| format!(": {line}")));
     cause.push_str(&format!("; {}", summary(why)));
     cause.extend(failure.cause.iter().map(|likely| format!(". Likely cause: {likely}")));
     let resolution = format!(
-        "`mahabharatha run {0}` tries to fix it once more; before that, `mahabharatha retry -f {0} TASK` repeats a task, or \
+        "`mahabharatha run {0}` tries to fix it once more; before that, `mahabharatha retry -f {0} {1}` repeats a task, or \
          commit a fix in the staging worktree",
-        run.feature()
+        run.feature(),
+        task.map_or("TASK", TaskId::as_str)
     );
     (cause, resolution)
 }
