@@ -204,7 +204,9 @@ mod tests {
 
     #[test]
     fn anything_else_is_not_sarif() {
-        for text in ["", "hello", "{}", "[]", "{\"runs\": 1}", "{\"runs\": []}", "{\"runs\": [{}]}", "{\"runs\": [", "\u{0}"] {
+        for text in
+            ["", "hello", "{}", "[]", "{\"runs\": 1}", "{\"runs\": []}", "{\"runs\": [{}]}", "{\"runs\": [", "\u{0}"]
+        {
             assert_eq!(report(text.as_bytes()), None, "{text}");
         }
         let bare = json!({ "runs": [{ "tool": { "driver": { "name": "t" } }, "results": [{}] }] }).to_string();

@@ -7,7 +7,7 @@ use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run, TaskState};
 use mahabharatha_core::view::{Blocker, RunView, answer_to, merged_phrase};
 use mahabharatha_engine::provision;
 use mahabharatha_engine::report::stream::{Ended, event_line};
-use mahabharatha_engine::report::text::{count, gate_logs};
+use mahabharatha_engine::report::text::{count, gate_logs, sentence};
 use mahabharatha_engine::session::{self, control};
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::short_branch;
@@ -151,9 +151,11 @@ fn blocked(place: &Place, run: &Run, go_on: &str) -> Error {
     let answer = stuck.iter().find_map(|blocker| answer_to(run, blocker.task.as_ref()?));
     error.hint(match (stuck.as_slice(), answer) {
         ([], _) => format!("See `mahabharatha status {feature}`."),
-        ([only], None) => format!("{} Then `{go_on}`.", sentence(&only.resolution)),
-        ([_], Some(answer)) => format!("{} Then `{go_on}`.", sentence(&answer)),
-        (_, Some(answer)) => format!("{} {all} repeats every blocked task. Then `{go_on}`.", sentence(&answer)),
+        // A way out that goes on by itself needs nothing more.
+        ([only], None) if only.resolution.contains(&format!("&& {go_on}")) => format!("{}.", sentence(&only.resolution)),
+        ([only], None) => format!("{}. Then `{go_on}`.", sentence(&only.resolution)),
+        ([_], Some(answer)) => format!("{}. Then `{go_on}`.", sentence(&answer)),
+        (_, Some(answer)) => format!("{}. {all} repeats every blocked task. Then `{go_on}`.", sentence(&answer)),
         (_, None) => format!(
             "Fix the causes (`mahabharatha debug -f {feature}` says how), then {all}; or go on without a task: `mahabharatha skip -f {feature} TASK --reason TEXT`. Then \
              `{go_on}`."
@@ -219,12 +221,6 @@ fn show_output(error: Error, place: &Place, failure: &GateFailure) -> Error {
 /// Returns what the user can do about the first blocker of the run.
 fn resolution_of_blocker(place: &Place, go_on: &str) -> Result<String> {
     let blockers = RunView::of(&control::read_run(place)?).blockers;
-    let resolution = blockers.first().map(|blocker| sentence(&blocker.resolution));
+    let resolution = blockers.first().map(|blocker| format!("{}.", sentence(&blocker.resolution)));
     Ok(resolution.unwrap_or_else(|| format!("Go on with: {go_on}")))
-}
-
-fn sentence(text: &str) -> String {
-    let mut rest = text.chars();
-    let first = rest.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", rest.as_str())
 }

@@ -401,6 +401,21 @@ fn a_full_disk_of_worktrees_is_named() {
 }
 
 #[test]
+fn status_says_what_to_do_about_files_of_others_and_where_to_find_other_causes() {
+    let repo = tried_once("", &[making_a("echo a > a.txt; echo b > b.txt", "true")], 3);
+    let way_out = "if it may change them: `mahabharatha task grant -f x A b.txt && mahabharatha run x`; otherwise";
+    repo.run(&["status"]).code(0).says(way_out);
+    let problem = &repo.status()["problems"][0];
+    assert_eq!(
+        (&problem["kind"], &problem["commands"][0]),
+        (&json!("strays"), &json!("mahabharatha task grant -f x A b.txt"))
+    );
+    let repo = tried_once("", &[making_a("echo wrong > a.txt", "cat a.txt; grep right a.txt")], 3);
+    let way_out = "fix the cause (`mahabharatha debug -f x A` says how), then `mahabharatha retry -f x A`";
+    repo.run(&["status"]).code(0).says(way_out);
+}
+
+#[test]
 fn a_file_of_the_user_that_is_in_the_way_is_no_lock() {
     let repo = Repo::new();
     let lock = json!({ "files": { "create": ["index.lock"] }, "verification": { "command": "true" } });

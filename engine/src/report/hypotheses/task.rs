@@ -7,12 +7,12 @@ use mahabharatha_core::names::argument_list;
 use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport, Reason};
 use mahabharatha_core::run::needs::Need;
 use mahabharatha_core::run::{Run, TaskStatus};
-use mahabharatha_core::view::AttemptView;
+use mahabharatha_core::view::{AttemptView, about_secrets};
 use mahabharatha_sys::proc::shell_word;
 use mahabharatha_sys::ui::{clean, one_line};
 
 use super::super::debug::{Findings, TroubledTask};
-use super::super::text::{body_of, few, headline};
+use super::super::text::{body_of, few, headline, sentence};
 use super::{Hypothesis, run_again, try_again, words};
 
 /// Most lines of output that are given as evidence.
@@ -25,6 +25,8 @@ struct Failed<'a> {
     isolation: Isolation,
     /// Files that its agent asks for.
     needs: Vec<Need>,
+    /// What to do about what looks like a secret in its latest attempt.
+    about_secrets: Option<String>,
 }
 
 /// Returns the cause of the latest failure of a task that is open and not under way.
@@ -34,7 +36,8 @@ pub(super) fn about_task(findings: &Findings, run: &Run, task: &TroubledTask) ->
     if !state.is_open() || matches!(state.status, TaskStatus::InProgress { .. } | TaskStatus::Waiting) {
         return None;
     }
-    let of = Failed { feature: &findings.feature, task, isolation: run.policy().isolation, needs: run.needs_of(&id) };
+    let (feature, isolation) = (&findings.feature, run.policy().isolation);
+    let of = Failed { feature, task, isolation, needs: run.needs_of(&id), about_secrets: about_secrets(run, &id) };
     let ended = state.attempts.iter().rev().filter_map(|record| record.ended.as_ref()).map(|(_, report)| report);
     let latest = ended.into_iter().find(|report| !matches!(report.end, JobEnd::Cancelled));
     let of_attempt = || match latest.map(|report| (report, &report.end))? {
@@ -77,13 +80,20 @@ impl Failed<'_> {
                 Hypothesis::new("timeout", cause, self.again()).shown_by([headline(feedback)]).next(next)
             }
             FailCause::Secrets => {
-                let next = format!(
-                    "Have the task read it from the environment, or allow it with a reason in `secrets.allow` of \
-                     .mahabharatha/config.yaml; then `{}`.",
-                    self.again()
-                );
+                let command = format!("{} --accept-config", self.again());
+                let next = match &self.about_secrets {
+                    Some(way_out) => format!("{}.", sentence(way_out)),
+                    None => format!(
+                        "Have the task read it from the environment, or allow it with a reason in `secrets.allow` of \
+                         .mahabharatha/config.yaml; then `{command}`."
+                    ),
+                };
+                let evidence = match report.secrets.as_slice() {
+                    [] => lines(feedback),
+                    found => found.iter().take(MAX_EVIDENCE).map(ToString::to_string).collect(),
+                };
                 let cause = format!("{id} adds what looks like a secret: the spec may ask for one.");
-                Hypothesis::new("secret", cause, self.again()).shown_by(lines(feedback)).next(next)
+                Hypothesis::new("secret", cause, command).shown_by(evidence).next(next)
             }
             FailCause::Setup => self.setup(feedback),
             FailCause::Agent => match &report.hint {
