@@ -1,5 +1,6 @@
 //! Finds out what blocks a feature and in which state its files are. Changes nothing.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use mahabharatha_core::ids::{Feature, Oid, WorkerId};
@@ -102,6 +103,13 @@ fn refuse_feature(place: &Place, run: Option<&Run>, word: &str) -> Result<()> {
             .hint(format!("For the feature {feature}: mahabharatha debug -f {feature}"))),
         None => Ok(()),
     }
+}
+
+/// Returns the keys of the configuration that changed since the run began, and that `run` would ask to accept.
+pub fn changed_settings(place: &Place, run: &Run) -> Vec<String> {
+    let changes = config_changes(place, run);
+    let keys = changes.iter().filter_map(|line| Some(line.get(2..)?.split_once(": ")?.0.to_owned()));
+    keys.collect::<BTreeSet<String>>().into_iter().collect()
 }
 
 /// Returns the changes to the configuration because of which `run` would refuse to go on; none if it cannot be read.
