@@ -14,6 +14,7 @@ use mahabharatha_sys::ui::{clean, one_line};
 use super::super::debug::{Findings, TroubledTask};
 use super::super::text::{body_of, few, headline, sentence};
 use super::{Hypothesis, run_again, try_again, words};
+use crate::offline;
 
 /// Most lines of output that are given as evidence.
 const MAX_EVIDENCE: usize = 6;
@@ -168,7 +169,8 @@ impl Failed<'_> {
     fn sandbox_denial(&self, what: &str, feedback: &str, hint: &str) -> Hypothesis {
         let command = format!("{} --accept-config", self.again());
         let next = format!("{hint} Then `{command}`.");
-        let cause = format!("The sandbox kept the {what} of {} from a file.", self.task.id);
+        let from = if offline::is_cause(hint) { "the network" } else { "a file" };
+        let cause = format!("The sandbox kept the {what} of {} from {from}.", self.task.id);
         let evidence = lines(feedback).into_iter().chain([one_line(hint)]);
         Hypothesis::new("sandbox_denial", cause, command).shown_by(evidence).next(next)
     }
@@ -298,7 +300,12 @@ impl Failed<'_> {
 
 /// Returns the lines of a report that tell of the failure; its summary if it is nothing else.
 fn lines(report: &str) -> Vec<String> {
+    let key = output_lines(report);
+    if key.is_empty() { vec![headline(report)] } else { key }
+}
+
+/// Returns the lines of output in a report that tell of the failure.
+pub(super) fn output_lines(report: &str) -> Vec<String> {
     let (key, _) = key_lines(body_of(report), MAX_EVIDENCE + 1);
-    let key: Vec<String> = key.iter().map(|line| clean(line)).filter(|line| !line.starts_with("$ ")).collect();
-    if key.is_empty() { vec![headline(report)] } else { key.into_iter().take(MAX_EVIDENCE).collect() }
+    key.iter().map(|line| clean(line)).filter(|line| !line.starts_with("$ ")).take(MAX_EVIDENCE).collect()
 }
