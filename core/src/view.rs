@@ -47,8 +47,8 @@ pub struct RunView {
     /// Number of the latest event, counted from 1.
     pub seq: u64,
     pub status: &'static str,
-    /// A user stopped it, and nothing has driven it since.
-    #[serde(skip)]
+    /// A user stopped it, and nothing has driven it since. Its status is `paused`.
+    #[serde(rename = "stopped", skip_serializing_if = "std::ops::Not::not")]
     pub is_stopped: bool,
     /// Paused by a user while a process drives it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
