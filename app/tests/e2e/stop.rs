@@ -28,6 +28,12 @@ fn stop_lets_agents_end_keeps_their_work_and_the_run_can_be_resumed() {
     for shown in [&["status"][..], &["list"], &["debug"]] {
         repo.run(shown).code(0).says("stopped").does_not_say("paused");
     }
+    assert_eq!(repo.status()["stopped"], true);
+    repo.run(&["status"]).code(0).says("\nNext: mahabharatha run x");
+    repo.run(&["status", "--line"]).code(0).says("stopped").does_not_say("paused");
+    assert_eq!(repo.run(&["status", "--line", "--json"]).json()["status"], "paused");
+    let state = repo.read(".gsd/STATE.md");
+    assert!(state.contains("stopped") && !state.contains("paused"), "{state}");
     assert_eq!(repo.task_status("A-1"), "pending");
     assert_eq!(repo.subjects("main"), ["first"]);
 

@@ -18,7 +18,7 @@ pub struct Listed {
     /// Status of the run; without a run `empty`, `planned`, `designed` or `invalid`.
     pub status: &'static str,
     /// A user stopped the run.
-    #[serde(skip)]
+    #[serde(rename = "stopped", skip_serializing_if = "std::ops::Not::not")]
     pub is_stopped: bool,
     pub total: usize,
     pub completed: usize,
