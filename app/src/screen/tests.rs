@@ -430,6 +430,17 @@ fn the_problems_the_keys_and_the_cursor_name_one_task() {
 }
 
 #[test]
+fn a_run_whose_agents_are_ending_is_stopping() {
+    let mut sample = midrun();
+    let command = Command::Stop { force: false, grace_ms: 10_000, worker: None };
+    sample.happens(&Event::Asked { request: "1".to_string(), command });
+    let shown = Shown::new(&sample, true).at((80, 24));
+    assert!(shown.lines().next().unwrap().contains("! stopping"), "{shown}");
+    let shown = Shown::new(&sample, false).at((80, 24));
+    assert!(shown.lines().next().unwrap().contains("! paused"), "no process waits for them: {shown}");
+}
+
+#[test]
 fn the_number_of_workers_is_not_changed_while_nothing_runs() {
     let sample = midrun();
     let mut shown = Shown::new(&sample, false);
