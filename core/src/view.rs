@@ -50,6 +50,9 @@ pub struct RunView {
     /// A user stopped it, and nothing has driven it since. Its status is `paused`.
     #[serde(rename = "stopped", skip_serializing_if = "std::ops::Not::not")]
     pub is_stopped: bool,
+    /// A user has stopped it, and the process that drives it waits for its agents to end.
+    #[serde(skip)]
+    pub is_stopping: bool,
     /// Paused by a user while a process drives it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
@@ -252,9 +255,13 @@ pub struct WorkerView {
 }
 
 impl RunView {
-    /// Returns the status in a word for people. Programs know a stopped run as paused.
+    /// Returns the status in a word for people. Programs know a stopped run as paused, and one that stops as running.
     pub fn status_word(&self) -> &'static str {
-        if self.is_stopped { "stopped" } else { self.status }
+        match self.status {
+            _ if self.is_stopped => "stopped",
+            _ if self.is_stopping => "stopping",
+            status => status,
+        }
     }
 
     /// Returns the time the run was driven until now; constant while nothing drives it.
@@ -274,7 +281,7 @@ impl RunView {
         if self.ended_at.is_some() {
             return self;
         }
-        self.status = "paused";
+        (self.status, self.is_stopping) = ("paused", false);
         if std::mem::take(&mut self.paused) {
             // The next process clears the pause.
             self.blockers.retain(|blocker| !blocker.is_of_run());
@@ -313,6 +320,7 @@ impl RunView {
             seq: run.seq(),
             status: status_of(run),
             is_stopped: run.ended() == Some(&End::Stopped),
+            is_stopping: run.is_stopping(),
             paused: run.is_paused() && run.ended().is_none(),
             mode: run.mode().to_string(),
             sandbox: run.policy().isolation,

@@ -57,6 +57,22 @@ fn an_agent_that_does_not_listen_is_killed_when_its_time_is_over_and_its_work_is
 }
 
 #[test]
+fn a_run_whose_agents_are_ending_is_shown_as_stopping() {
+    let repo = Repo::new();
+    let deaf = doing("A-1", 1, "a1", &format!("trap '' TERM; echo half > a1; {}; sleep 1000", wait("A-1")));
+    repo.graph("x", &[deaf]);
+    let run = repo.run_until_up(&["A-1"]);
+    let stop = repo.spawn(&["stop", "--grace", "600"]);
+    repo.wait_until("it stops", || repo.run(&["status"]).stdout.contains("x: stopping"));
+    repo.run(&["list"]).code(0).says("stopping").does_not_say("running");
+    assert_eq!(repo.status()["status"], "running", "the word for programs");
+    repo.run(&["stop", "--force"]).code(0);
+    stop.wait().code(0);
+    run.wait().code(130);
+    repo.run(&["status"]).code(0).says("x: stopped");
+}
+
+#[test]
 fn stop_by_force_kills_at_once_loses_nothing_and_uses_up_no_retry() {
     let repo = Repo::new();
     repo.config("agent: command\nretry: { max_attempts: 1 }\n");
