@@ -93,7 +93,7 @@ const MODULES: [(&str, Rules); 5] = [
                     "worker",
                 ],
             ),
-            ("preflight", &["agent", "containers", "provision"]),
+            ("preflight", &["agent", "confinement", "containers", "provision"]),
             (
                 "session",
                 &["claude", "containers", "history", "host", "lease", "preflight", "report", "specs", "worker"],

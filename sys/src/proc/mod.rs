@@ -49,7 +49,7 @@ pub use process::REQUEST;
 pub use quote::{shell_line, shell_word};
 pub use running::{Canceller, Running};
 #[cfg(target_os = "linux")]
-pub use supervised::Supervised;
+pub use supervised::{NOT_STARTED, Supervised, last_error_line};
 pub use system::{ignores, refuse_tracing};
 pub use tree::{
     become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_within, has_descendants,
