@@ -452,6 +452,17 @@ fn a_weaker_sandbox_that_is_used_instead_is_named_with_the_reason() {
     repo.run(&["doctor"]).code(0).does_not_say("stops less");
 }
 
+#[test]
+fn a_setup_that_the_sandbox_keeps_from_a_file_is_explained() {
+    let repo = Repo::new();
+    std::fs::write(repo.home().join("settings"), "").unwrap();
+    repo.config("sandbox: bwrap\nworktrees: { setup: 'cat ~/settings' }\n");
+    repo.commit("second");
+    repo.graph("x", &[task("echo a > a.txt", "true")]);
+    repo.run(&["run"]).code(7).says("Likely cause: The sandbox does not show ").says("to sandbox.read in");
+    repo.run(&["debug"]).says("[setup_failed]").says("The sandbox does not show ");
+}
+
 /// A gate like the tests of a file server that refuses paths with a directory that begins with a dot.
 const REFUSES_DOT_DIRECTORIES: &str = r#"case "$PWD" in */.*) echo "403 Forbidden: $PWD/index.html"; exit 1;; esac"#;
 

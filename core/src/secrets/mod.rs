@@ -17,6 +17,7 @@ use std::fmt;
 use globset::GlobBuilder;
 use serde::{Deserialize, Serialize};
 
+pub use assigned::is_secret_name;
 use places::Place;
 pub use redact::Redactor;
 

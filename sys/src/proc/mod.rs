@@ -37,8 +37,8 @@ use watchdog::Watchdog;
 pub use crate::raw::limit_memory_pools;
 pub use attended::Attended;
 pub use env::{
-    NETWORK_VARIABLES, absolute_path, base_env, dotted, expand_home, find_program, home, is_program, is_set,
-    leading_program, shell,
+    NETWORK_VARIABLES, absolute_path, base_env, dotted, expand_home, find_program, hidden_names, home, is_program,
+    is_set, leading_program, shell,
 };
 pub use feed::Feed;
 pub use helper::{Program, Relayed, loaded_files, own_standing};

@@ -12,11 +12,11 @@ use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Result};
 use mahabharatha_sys::proc::{Cmd, Ended, end_orphans};
 
-use super::cause::Places;
 use super::findings::{FindingsFile, MAX_SARIF_BYTES, shown_output};
 use super::gate_run::GateRun;
 use super::worktree::StagingWorktree;
 use super::{Integration, Verification};
+use crate::cause::{Places, hidden_variable};
 use crate::confinement;
 use crate::provision::{SETUP, SETUP_TIMEOUT};
 use crate::report::running_gate::BASE;
@@ -178,7 +178,8 @@ impl Integration {
         let denied = denial.is_some();
         let cause = match denial {
             // Only a hint: the gate has failed either way.
-            None => places.missing_ignored_file(&output).unwrap_or_default(),
+            None => hidden_variable(&output, &self.hidden_variables)
+                .or_else(|| places.missing_ignored_file(&output).unwrap_or_default()),
             denial => denial,
         };
         // Gates usually pass on the base in the user's checkout, so the worktree's path is a plausible cause.
@@ -192,6 +193,6 @@ impl Integration {
     }
 
     fn places<'a>(&'a self, worktree: &'a StagingWorktree, workdir: &'a Path) -> Places<'a> {
-        Places { root: self.project.root(), worktree: &worktree.path, workdir, git: &worktree.git }
+        Places { root: self.project.root(), worktree: &worktree.path, workdir, git: &worktree.git, is_attempt: false }
     }
 }
