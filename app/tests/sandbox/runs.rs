@@ -453,6 +453,28 @@ fn a_weaker_sandbox_that_is_used_instead_is_named_with_the_reason() {
 }
 
 #[test]
+fn a_command_that_is_tried_is_told_what_the_sandbox_denied() {
+    for sandbox in ["bwrap", "landlock"] {
+        let repo = Repo::new();
+        repo.config(&format!("sandbox: {sandbox}\n"));
+        let file = repo.home().canonicalize().unwrap().join(".local/share/x");
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, "").unwrap();
+        let tried = repo.run(&["sandbox", "--", "echo out; cat ~/.local/share/x"]).code(1);
+        // Under Landlock the program's home has another path.
+        let advice = format!("add {} to sandbox.read in .mahabharatha/config.yaml", file.display());
+        let tried = tried.says("Likely cause: The sandbox does not show ").says(&advice);
+        assert_eq!(tried.stdout, "out\n");
+        assert!(tried.stderr.find("No such file") < tried.stderr.find("Likely cause"), "{}", tried.stderr);
+        repo.config(&format!("sandbox: {{ mode: {sandbox}, read: ['{}'] }}\n", file.display()));
+        repo.run(&["sandbox", "--", "cat ~/.local/share/x"]).code(0);
+        repo.run(&["sandbox", "--", "echo fails >&2; exit 3"]).code(3).does_not_say("Likely cause");
+        repo.run_with(&["sandbox", "--", ": ${SERVICE_URL:?}"], &[("SERVICE_URL", "x")])
+            .says("SERVICE_URL is set in your environment, but commands of a run do not see it");
+    }
+}
+
+#[test]
 fn a_setup_that_the_sandbox_keeps_from_a_file_is_explained() {
     let repo = Repo::new();
     std::fs::write(repo.home().join("settings"), "").unwrap();
