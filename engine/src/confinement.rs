@@ -2,6 +2,7 @@
 //!
 //! Used by `agent`, `worker` and `host`. Without a sandbox in force the same calls run programs with the user's rights.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -63,7 +64,23 @@ impl Confinement {
 
     /// Returns the confinement that the configuration asks for; fails if this machine does not have it.
     pub fn choose(config: &Config) -> Result<Confinement> {
-        Ok(Confinement::new(config, sandbox::choose(config.mode)?))
+        let isolation = sandbox::choose(config.mode)?;
+        let refused = || listed(config).find_map(|path| path.refusal(&[]).map(|why| format!("{path} {why}")));
+        match refused().filter(|_| isolation != Isolation::Off) {
+            Some(what) => Err(Error::new(Kind::Preflight, what).hint(NAME_PARTS)),
+            None => Ok(Confinement::new(config, isolation)),
+        }
+    }
+
+    /// Shows the configured paths in the sandbox, as far as they exist: a colleague's machine may lack some. The user's
+    /// checkout, in whose place the worktree is, and the repository's git directory stay hidden. Call it last: a link in the
+    /// private home must not lead what we write there to a file of the user.
+    fn show_listed(&self, sandbox: &mut Sandbox, confined: &Confined<'_>) -> Result<()> {
+        let is_hidden = |path: &Path| confined.root.starts_with(path) || path.starts_with(confined.common_dir);
+        let is_shown = |path: &&PathBuf| path.exists() && !is_hidden(path);
+        self.read.iter().filter(is_shown).for_each(|path| sandbox.read(path));
+        self.write.iter().filter(is_shown).for_each(|path| sandbox.write(path));
+        self.read.iter().chain(&self.write).filter(is_shown).try_for_each(|path| sandbox.link_file_of_home(path))
     }
 
     /// Returns the same confinement in these containers, if there are any.
@@ -120,9 +137,8 @@ impl Confinement {
             None if has_specs => sandbox.read(confined.spec_dir),
             None => {}
         }
-        self.read.iter().for_each(|path| sandbox.read(path));
-        self.write.iter().for_each(|path| sandbox.write(path));
         add_git(&mut sandbox, confined)?;
+        self.show_listed(&mut sandbox, confined)?;
         Ok(sandbox)
     }
 
@@ -157,8 +173,57 @@ impl Confinement {
         sandbox.hide(&root.join(".git"));
         sandbox.hide(&root.join(".mahabharatha"));
         self.hidden.iter().filter(|dir| dir.starts_with(root)).for_each(|dir| sandbox.hide(dir));
-        self.read.iter().for_each(|path| sandbox.read(path));
+        self.read.iter().filter(|path| path.exists()).for_each(|path| sandbox.read(path));
         Ok(sandbox)
+    }
+}
+
+/// What to do about a path that is refused.
+pub const NAME_PARTS: &str = "Name the files or directories in it that programs need.";
+
+/// Directory inside of bubblewrap and containers for files of ours.
+const PRIVATE: &str = "/run/mahabharatha";
+
+/// A path of `sandbox.read` or `sandbox.write`.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    pub path: PathBuf,
+    pub writable: bool,
+    index: usize,
+}
+
+impl fmt::Display for Listed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = if self.writable { "write" } else { "read" };
+        write!(f, "sandbox.{key}[{}] in .mahabharatha/config.yaml: {}", self.index, self.path.display())
+    }
+}
+
+/// Returns the paths that the configuration opens.
+pub fn listed(config: &Config) -> impl Iterator<Item = Listed> + '_ {
+    let lists = [(false, &config.read), (true, &config.write)];
+    lists.into_iter().flat_map(|(writable, paths)| {
+        let paths = paths.iter().enumerate();
+        paths.map(move |(index, path)| Listed { path: proc::expand_home(path), writable, index })
+    })
+}
+
+impl Listed {
+    /// Says why the path cannot be opened: it contains the user's home, what is private to each sandbox, or one of these
+    /// directories of ours.
+    pub fn refusal(&self, ours: &[&Path]) -> Option<String> {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let path = real(&self.path);
+        let contains = |dir: &Path| real(dir).starts_with(&path) || dir.starts_with(&self.path);
+        let home = proc::home();
+        if path == Path::new("/") {
+            return Some("is the whole file system, which no program in a sandbox may see".to_owned());
+        }
+        if home.as_deref().is_some_and(contains) {
+            return Some("contains your whole home directory, and with it your logins".to_owned());
+        }
+        let ours = [Path::new(PRIVATE)].into_iter().chain(ours.iter().copied()).find(|dir| contains(dir))?;
+        Some(format!("contains {}, which every sandbox has for itself", ours.display()))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Carries out what the core decides: agents, workers, integration, reports.
 
 pub mod agent;
+pub mod cause;
 pub mod claude;
 pub mod confinement;
 pub mod containers;

@@ -6,7 +6,7 @@ mod space;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use mahabharatha_core::config::{AgentConfig, Config, Isolation};
+use mahabharatha_core::config::{AgentConfig, Config, Isolation, SandboxMode};
 use mahabharatha_core::estimate::substitutes;
 use mahabharatha_core::graph::{Rules, TaskGraph};
 use mahabharatha_core::run::event::{Event, SETUP};
@@ -22,6 +22,7 @@ use rustix::fs::StatVfs;
 use serde::Serialize;
 
 use crate::agent;
+use crate::confinement::{self, NAME_PARTS};
 use crate::containers::{self, Containers, FoundImage};
 pub use space::WARM;
 
@@ -132,6 +133,7 @@ pub struct Ground<'a> {
 /// Checks the machine and the feature.
 pub fn check(ground: &Ground<'_>) -> Result<Report> {
     let mut report = check_machine(ground.project)?;
+    check_sandbox_paths(&mut report, ground.project, ground.config, ground.isolation);
     check_worktrees(&mut report, ground.project, ground.config)?;
     check_ground(&mut report, ground)?;
     Ok(report)
@@ -221,8 +223,51 @@ fn shown_to_all<'a>(config: &'a Config, dir: &Path) -> Option<(&'static str, &'a
     paths.find(|(_, path)| dir.starts_with(resolved(proc::expand_home(path))))
 }
 
-/// Warns if no sandbox is in force. For `doctor`: a run says so by itself.
-pub fn check_sandbox(report: &mut Report, isolation: Isolation) {
+/// Checks the paths that the configuration opens in sandboxes. One that does not exist is only a warning: the configuration
+/// is committed, and each machine has other files.
+pub fn check_sandbox_paths(report: &mut Report, project: &Project, config: &Config, isolation: Isolation) {
+    if isolation == Isolation::Off {
+        return;
+    }
+    let home = project.home();
+    let ours = [project.root(), &home, project.common_dir()];
+    for listed in confinement::listed(&config.sandbox) {
+        if let Some(why) = listed.refusal(&ours) {
+            report.fail("sandbox", format!("{listed} {why}."), NAME_PARTS);
+        } else if listed.path.starts_with(project.common_dir()) {
+            let message = format!("{listed} is in the repository's git directory, so the setting has no effect.");
+            report.warn(
+                "sandbox",
+                message,
+                "Programs in a sandbox have a git directory of their own; remove the path.",
+            );
+        } else if !listed.path.exists() {
+            let message = format!("{listed} does not exist on this machine, so programs in the sandbox do not see it.");
+            report.warn("sandbox", message, "This does not stop a run.");
+        }
+    }
+}
+
+/// Warns about paths with logins that the configuration opens. For `doctor`: the user may have decided so.
+pub fn check_sandbox_logins(report: &mut Report, config: &Config, isolation: Isolation) {
+    let Some(home) = proc::home().filter(|_| isolation != Isolation::Off) else { return };
+    for listed in confinement::listed(&config.sandbox).filter(|listed| listed.refusal(&[]).is_none()) {
+        if listed.path.exists() && sandbox::is_personal(&listed.path, &home) {
+            let can = if listed.writable { "read and change" } else { "read" };
+            let message = format!("{listed} may hold logins or keys, which every agent can {can}.");
+            report.warn("sandbox", message, "Remove the path unless every agent may have them.");
+        }
+    }
+}
+
+/// Says what kind of sandbox is in force, and warns if it is none or not the strongest. For `doctor`: a run says so by itself.
+pub fn check_sandbox(report: &mut Report, isolation: Isolation, mode: SandboxMode) {
+    let weaker = (mode == SandboxMode::Auto).then(|| sandbox::why_weaker(isolation)).flatten();
+    if let Some(weaker) = weaker {
+        let message = format!("agents, verifications and gates run in {weaker}.");
+        report.warn("sandbox", message, "`mahabharatha help security` says what each stops, and what it needs.");
+        return;
+    }
     match isolation {
         Isolation::Off => report.warn(
             "sandbox",

@@ -28,7 +28,7 @@ use std::sync::mpsc::Sender;
 use std::time::SystemTime;
 
 use jiff::Timestamp;
-use mahabharatha_core::config::{Config, Isolation, LauncherKind};
+use mahabharatha_core::config::{Config, Isolation, LauncherKind, SandboxMode};
 use mahabharatha_core::graph::TaskGraph;
 use mahabharatha_core::ids::{Oid, TaskId, Time};
 use mahabharatha_core::plan::{Plan, worker_assignments};
@@ -299,6 +299,11 @@ impl Session<'_> {
     fn check(&self, ground: &Ground<'_>) -> Result<()> {
         let report = preflight::check(ground)?;
         report.conclude(|warning| self.display.warn(warning))?;
+        if self.options.sandbox.unwrap_or(self.config.sandbox.mode) == SandboxMode::Auto
+            && let Some(weaker) = sandbox::why_weaker(self.isolation)
+        {
+            self.display.warn(format!("the sandbox is {weaker}; `mahabharatha help security` says what each stops"));
+        }
         let warm = report.checks.iter().filter(|check| check.name == WARM && check.status == CheckStatus::Ok);
         warm.for_each(|check| self.display.note(check.message.clone()));
         Ok(())

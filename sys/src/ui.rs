@@ -57,6 +57,11 @@ pub struct Ui {
     is_closed: AtomicBool,
 }
 
+/// Returns standard error, to pass on what a program writes there as it is.
+pub fn errors() -> impl Write + Send + 'static {
+    io::stderr()
+}
+
 impl Ui {
     pub fn new(flags: Flags) -> Self {
         Ui {

@@ -76,7 +76,9 @@ fn examine(global: &Global, ui: &Ui, args: &DoctorArgs) -> Result<Report> {
     } else {
         preflight::check_programs(&mut report, &config);
     }
-    preflight::check_sandbox(&mut report, isolation);
+    preflight::check_sandbox(&mut report, isolation, config.sandbox.mode);
+    preflight::check_sandbox_paths(&mut report, &project, &config, isolation);
+    preflight::check_sandbox_logins(&mut report, &config, isolation);
     preflight::check_worktrees(&mut report, &project, &config)?;
     let gates = args.run_gates.then_some(ui);
     let (place, source) = match global.find_known_place(None) {

@@ -167,11 +167,12 @@ fn blocked(place: &Place, run: &Run, go_on: &str) -> Error {
 /// or of whatever else keeps every worker from starting.
 fn setup_failed(place: &Place, failure: &SetupFailure, go_on: &str) -> Error {
     let error = Error::new(Kind::Preflight, fit(&failure.summary(), MAX_COLUMNS));
-    let SetupFailure::Command { command, output, .. } = failure else {
+    let SetupFailure::Command { command, output, cause, .. } = failure else {
         return error.hint(format!("Fix that; no attempt was used up. Then go on with: {go_on}"));
     };
     let (lines, _) = key_lines(output, MAX_LINES);
-    let error = lines.iter().map(|line| fit(line, MAX_COLUMNS)).fold(error, Error::detail);
+    let cause = cause.iter().map(|cause| format!("Likely cause: {cause}"));
+    let error = lines.iter().map(|line| fit(line, MAX_COLUMNS)).chain(cause).fold(error, Error::detail);
     let (tried, log) = (provision::try_it(command), setup_log(place));
     error.hint(format!("Try it: `{tried}`. All of its output: {log}. No attempt was used up; then go on with: {go_on}"))
 }

@@ -404,6 +404,35 @@ fn each_cause_has_its_code_its_evidence_and_a_command_that_works() {
     assert!(failed.is_empty(), "as told above: {failed:?}");
 }
 
+#[test]
+fn a_variable_that_commands_do_not_get_is_named() {
+    const ENV: [(&str, &str); 1] = [("SERVICE_URL", "http://localhost")];
+    let gate = "quality_gates: [{ name: url, command: 'test ! -e a.txt || : ${SERVICE_URL:?}' }]\n\
+                merge: { remediation_attempts: 0 }\n";
+    for (config, verification, task) in [("", ": ${SERVICE_URL:?}", Some("A")), (gate, "true", None)] {
+        let repo = Repo::new();
+        repo.config(&format!("agent: command\nretry: {{ max_attempts: 1 }}\n{config}"));
+        graph(&repo, making_a("echo a > a.txt", verification));
+        repo.commit("specs");
+        let says = "SERVICE_URL is set in your environment, but commands of a run do not see it: add SERVICE_URL to env.pass \
+                    in .mahabharatha/config.yaml";
+        repo.run_with(&["run"], &ENV).says(says);
+        let named = named(&repo, "hidden_variable");
+        assert_eq!(named["task"].as_str(), task, "{named:#}");
+        let command = named["command"].as_str().unwrap();
+        assert!(command.ends_with("mahabharatha run x --accept-config"), "{named:#}");
+        assert!(named["next"].as_str().unwrap().contains(says), "{named:#}");
+        repo.config(&format!("agent: command\nretry: {{ max_attempts: 1 }}\nenv: {{ pass: [SERVICE_URL] }}\n{config}"));
+        in_shell(&repo, &format!("export SERVICE_URL=x; {command}")).code(0);
+        // Without the variable there is nothing to explain.
+        let other = Repo::new();
+        other.config(&format!("agent: command\nretry: {{ max_attempts: 1 }}\n{config}"));
+        graph(&other, making_a("echo a > a.txt", verification));
+        other.commit("specs");
+        other.run(&["run"]).does_not_say("is set in your environment");
+    }
+}
+
 #[track_caller]
 fn names_the_disk(found: &Value) {
     let full = found["hypotheses"].as_array().unwrap().iter().find(|one| one["code"] == "disk_full");

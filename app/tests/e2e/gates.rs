@@ -54,7 +54,10 @@ fn a_red_base_ends_with_7_and_shows_the_output() {
 #[test]
 fn a_base_that_fails_only_in_a_worktree_is_reported_with_its_cause() {
     for (gate, cause) in [
-        ("cat config/.env", "config/.env is in your checkout, but git ignores it, so no worktree has it. Commit it"),
+        (
+            "cat config/.env",
+            "config/.env is in your checkout, but git ignores it, so no worktree has it. Let `worktrees.setup`",
+        ),
         ("cat \"$PWD/config/.env\"", "config/.env is in your checkout"),
         ("echo 'sh: 1: jest: not found'; exit 1", "node_modules is in your checkout"),
         ("node_modules/.bin/jest", "install it, for example `npm ci`"),
@@ -69,8 +72,27 @@ fn a_base_that_fails_only_in_a_worktree_is_reported_with_its_cause() {
         repo.program("node_modules/.bin/jest", "exit 0");
         repo.program(".venv/bin/pytest", "exit 0");
         repo.graph("x", &[simple("A", 1, "a.txt")]);
-        repo.run(&["run"]).code(7).says(cause).says("merge.prepare");
+        repo.run(&["run"]).code(7).says(cause).says("worktrees.setup").does_not_say("ommit it");
     }
+}
+
+#[test]
+fn an_attempt_that_misses_an_ignored_file_is_reported_with_its_cause() {
+    let repo = Repo::new();
+    repo.write(".gitignore", ".env\n");
+    committed(&repo, "retry: { max_attempts: 1 }\n");
+    repo.write(".env", "A=1\n");
+    let reads = json!({ "verification": { "command": "cat .env" } });
+    repo.graph("x", &[with(simple("A", 1, "a.txt"), reads)]);
+    repo.run(&["run"])
+        .code(3)
+        .says(".env is in your checkout, but git ignores it, so no worktree has it. Name it in .worktreeinclude");
+    let found = repo.run(&["debug", "--json"]).json();
+    assert!(found["hypotheses"][0]["evidence"].to_string().contains(".worktreeinclude"), "{found:#}");
+    repo.write(".worktreeinclude", ".env\n");
+    repo.config("retry: { max_attempts: 1 }\nworktrees: { setup: 'test -e .env || echo A=1 > .env' }\n");
+    repo.run(&["retry", "A"]).code(0);
+    repo.run(&["run", "--accept-config"]).code(0);
 }
 
 #[test]

@@ -369,8 +369,8 @@ fn what_an_agent_was_denied_is_told_to_people_only() {
             .says("A failed: its agent ended with an error (attempt 1 of 2)")
             .says(&format!(": The sandbox {told}"))
             .says("A is blocked: The sandbox does not ")
-            .says("add `sandbox: {");
-        repo.run(&["status"]).says("add `sandbox: {");
+            .says(" to sandbox.");
+        repo.run(&["status"]).says(" to sandbox.");
         repo.run(&["debug", "A"]).says("The sandbox kept the agent of A from a file");
         let prompts = repo.read(".mahabharatha/worktrees/x/worker-0/prompts.local");
         assert!(prompts.contains("The agent") && !prompts.contains("The sandbox does not"), "{prompts}");
@@ -394,7 +394,133 @@ fn a_base_that_fails_only_in_a_sandbox_is_reported_with_its_cause() {
         .says("Likely cause: test.key is in your checkout")
         .does_not_say("Likely cause: Likely")
         .says(&format!("Likely cause: The sandbox does not show {}", file.display()))
-        .says("sandbox: { read: [");
+        .says("to sandbox.read in .mahabharatha/config.yaml");
+}
+
+#[test]
+fn a_configured_path_that_is_missing_is_left_out_with_a_warning() {
+    for sandbox in ["bwrap", "landlock"] {
+        let repo = Repo::new();
+        repo.config(&format!("sandbox: {{ mode: {sandbox}, read: [~/.npmrc], write: [~/gone/cache] }}\n"));
+        repo.commit("second");
+        repo.graph("x", &[task("echo a > a.txt", "test -s a.txt")]);
+        let file = repo.home().join(".npmrc");
+        let missing = format!(
+            "sandbox.read[0] in .mahabharatha/config.yaml: {} does not exist on this machine, so programs in the sandbox do \
+             not see it",
+            file.display()
+        );
+        repo.run(&["doctor"]).code(0).says(&missing).says("sandbox.write[0] in .mahabharatha/config.yaml: ");
+        repo.run(&["sandbox", "--", "true"]).code(0);
+        repo.run(&["run"]).code(0).says(&missing);
+    }
+}
+
+#[test]
+fn a_path_that_contains_the_home_or_a_directory_of_ours_is_refused() {
+    for sandbox in ["bwrap", "landlock"] {
+        let repo = Repo::new();
+        repo.graph("x", &[task("echo a > a.txt", "true")]);
+        let (root, parent) = (repo.path().display().to_string(), repo.path().parent().unwrap().display().to_string());
+        for (path, why) in [
+            ("/", "is the whole file system"),
+            ("~/", "contains your whole home directory"),
+            ("/run", "contains /run/mahabharatha"),
+            (&root, "contains "),
+            (&parent, "contains "),
+        ] {
+            repo.config(&format!("sandbox: {{ mode: {sandbox}, read: ['/usr', '{path}'] }}\n"));
+            let named = "sandbox.read[1] in .mahabharatha/config.yaml: ";
+            repo.run(&["doctor"]).code(7).says("FAILED  sandbox: ").says(named).says(why);
+            repo.run(&["run"]).code(7).says(named).says(why).says("Name the files or directories in it");
+            if path == "/" || path == "~/" {
+                repo.run(&["sandbox", "--", "true"]).code(7).says(named).says(why);
+            }
+        }
+    }
+}
+
+#[test]
+fn doctor_warns_of_paths_that_open_logins_or_do_nothing() {
+    for sandbox in ["bwrap", "landlock"] {
+        let repo = Repo::new();
+        std::fs::create_dir(repo.home().join(".ssh")).unwrap();
+        let hooks = repo.join(".git/hooks");
+        std::fs::create_dir_all(&hooks).unwrap();
+        repo.config(&format!("sandbox: {{ mode: {sandbox}, write: [~/.ssh, '{}'] }}\n", hooks.display()));
+        repo.run(&["doctor"])
+            .code(0)
+            .says("/.ssh may hold logins or keys, which every agent can read and change")
+            .says("sandbox.write[1] in .mahabharatha/config.yaml: ")
+            .says("so the setting has no effect");
+        let planted = repo.run(&["sandbox", "--", &format!("echo x > '{}/planted'", hooks.display())]);
+        assert_ne!(planted.code, 0, "{}", planted.stderr);
+        assert!(!hooks.join("planted").exists());
+        let made = repo.home().join(".ssh/made");
+        repo.run(&["sandbox", "--", &format!("touch '{}'", made.display())]).code(0);
+    }
+}
+
+/// A `PATH` on which bubblewrap fails.
+fn without_bubblewrap(repo: &Repo) -> String {
+    repo.program("broken/bwrap", "echo 'bwrap: No permissions to create new namespace' >&2\nexit 1\n");
+    format!("{}:{}", repo.join("broken").display(), std::env::var("PATH").unwrap())
+}
+
+#[test]
+fn what_bubblewrap_says_is_in_the_error() {
+    let repo = Repo::new();
+    let path = without_bubblewrap(&repo);
+    repo.config("sandbox: bwrap\n");
+    let says = "the sandbox ended before the program was started: No permissions to create new namespace";
+    repo.run_with(&["sandbox", "--", "true"], &[("PATH", &path)]).code(7).says(says);
+    repo.run_with(&["doctor"], &[("PATH", &path)]).code(7).says(says);
+}
+
+#[test]
+fn a_weaker_sandbox_that_is_used_instead_is_named_with_the_reason() {
+    let repo = Repo::new();
+    let path = without_bubblewrap(&repo);
+    repo.config("sandbox: auto\n");
+    repo.graph("x", &[task("echo a > a.txt", "true")]);
+    let says = "landlock, which stops less than bwrap (bwrap: the sandbox ended before the program was started: No \
+                permissions to create new namespace)";
+    repo.run_with(&["doctor"], &[("PATH", &path)]).code(0).says("warning sandbox: ").says(says);
+    repo.run_with(&["run"], &[("PATH", &path)]).code(0).says(says);
+    repo.run(&["doctor"]).code(0).does_not_say("stops less");
+}
+
+#[test]
+fn a_command_that_is_tried_is_told_what_the_sandbox_denied() {
+    for sandbox in ["bwrap", "landlock"] {
+        let repo = Repo::new();
+        repo.config(&format!("sandbox: {sandbox}\n"));
+        let file = repo.home().canonicalize().unwrap().join(".local/share/x");
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, "").unwrap();
+        let tried = repo.run(&["sandbox", "--", "echo out; cat ~/.local/share/x"]).code(1);
+        // Under Landlock the program's home has another path.
+        let advice = format!("add {} to sandbox.read in .mahabharatha/config.yaml", file.display());
+        let tried = tried.says("Likely cause: The sandbox does not show ").says(&advice);
+        assert_eq!(tried.stdout, "out\n");
+        assert!(tried.stderr.find("No such file") < tried.stderr.find("Likely cause"), "{}", tried.stderr);
+        repo.config(&format!("sandbox: {{ mode: {sandbox}, read: ['{}'] }}\n", file.display()));
+        repo.run(&["sandbox", "--", "cat ~/.local/share/x"]).code(0);
+        repo.run(&["sandbox", "--", "echo fails >&2; exit 3"]).code(3).does_not_say("Likely cause");
+        repo.run_with(&["sandbox", "--", ": ${SERVICE_URL:?}"], &[("SERVICE_URL", "x")])
+            .says("SERVICE_URL is set in your environment, but commands of a run do not see it");
+    }
+}
+
+#[test]
+fn a_setup_that_the_sandbox_keeps_from_a_file_is_explained() {
+    let repo = Repo::new();
+    std::fs::write(repo.home().join("settings"), "").unwrap();
+    repo.config("sandbox: bwrap\nworktrees: { setup: 'cat ~/settings' }\n");
+    repo.commit("second");
+    repo.graph("x", &[task("echo a > a.txt", "true")]);
+    repo.run(&["run"]).code(7).says("Likely cause: The sandbox does not show ").says("to sandbox.read in");
+    repo.run(&["debug"]).says("[setup_failed]").says("The sandbox does not show ");
 }
 
 /// A gate like the tests of a file server that refuses paths with a directory that begins with a dot.

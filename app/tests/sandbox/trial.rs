@@ -118,13 +118,22 @@ fn what_cannot_be_tried_is_refused_with_a_hint() {
 #[test]
 fn without_a_command_the_users_shell_is_opened() {
     let repo = confined_by("bwrap");
+    repo.write("given.txt", "changed\n");
+    let commit = repo.git(&["rev-parse", "--short=10", "HEAD"]);
     let mut command = repo.command(&["sandbox"]);
     command.env("SHELL", "/bin/bash").stdin(std::process::Stdio::piped());
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let mut child = command.spawn().unwrap();
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"echo \"in ${BASH_VERSION:+bash}\"; exit 5\n")
         .unwrap();
-    Ran::of(child.wait_with_output().unwrap()).code(5).says("in bash");
+    Ran::of(child.wait_with_output().unwrap())
+        .code(5)
+        .says("in bash")
+        .says(&format!(
+            "This shell runs in the sandbox, in a copy of commit {commit}. `exit` leaves it and deletes the copy:"
+        ))
+        .says("nothing that you write here is kept")
+        .says("1 uncommitted change is not in this copy: given.txt");
 }
 
 #[test]

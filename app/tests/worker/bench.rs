@@ -98,6 +98,7 @@ impl Bench {
     pub fn spec(&self, script: &str) -> JobSpec {
         let owned = OwnedPath { path: "src/own.rs".into(), directory: false, create: false };
         JobSpec {
+            hidden_variables: Vec::new(),
             feature: Feature::new("x").unwrap(),
             job: Job {
                 effect: EffectId(0),

@@ -234,7 +234,8 @@ impl Run {
             // No worktree could be set up either.
             let (output, _) = failure.output_and_end();
             let (what, command) = (format!("{SETUP} fails on the base"), failure.command.clone());
-            let failure = SetupFailure::Command { what, command, output: output.to_string() };
+            let (output, cause) = (output.to_string(), failure.cause.clone());
+            let failure = SetupFailure::Command { what, command, output, cause };
             self.drain(End::SetupFailed { failure });
         } else if red.is_empty() || self.policy.allow_red_base {
             self.base_checked = true;

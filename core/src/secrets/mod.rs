@@ -19,6 +19,7 @@ use std::fmt;
 use globset::GlobBuilder;
 use serde::{Deserialize, Serialize};
 
+pub use assigned::is_secret_name;
 pub use comment::{ALLOW_COMMENT, is_reason};
 pub use feedback::{allow_entry, feedback, for_people};
 use places::Place;

@@ -160,8 +160,8 @@ fn only_the_tree_that_was_approved_lands() {
 #[test]
 fn only_a_setup_that_failed_is_called_one() {
     let text = |text: &str| text.to_string();
-    let command =
-        SetupFailure::Command { what: text("it failed"), command: text("npm ci"), output: text("no network") };
+    let (what, command, output) = (text("it failed"), text("npm ci"), text("no network"));
+    let command = SetupFailure::Command { what, command, output, cause: None };
     // The words do not decide.
     let other = SetupFailure::Other { why: text("worktrees.setup: no container engine answers") };
     for (failure, kind) in [(command, "setup"), (other, "failed")] {

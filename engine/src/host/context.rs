@@ -176,6 +176,7 @@ impl Inner {
             caches: self.config.gates.caches.clone(),
             owners,
             env: self.integration_env()?,
+            hidden_variables: proc::hidden_names(&self.config.env.pass),
             confinement: self.confinement.clone(),
             cancel: self.cancel.clone(),
             known: self.known.clone(),
@@ -297,6 +298,7 @@ impl Inner {
             identity: self.identity.clone(),
             confinement: self.confinement.clone(),
             env_pass: self.config.env.pass.clone(),
+            hidden_variables: proc::hidden_names(&self.config.env.pass),
             ports: self.ports_of(job.worker),
             task_list_id: Some(self.paths.feature().to_string()),
             limits: Limits {

@@ -41,7 +41,7 @@ pub struct Attempt<'a> {
     pub cancel: &'a CancelSignal,
     pub log: &'a Log,
     pub warnings: Vec<String>,
-    /// What the sandbox kept the agent or the verification from, for the user only.
+    /// The likely cause of a failure, for the user only: such as what the sandbox kept the agent or the verification from.
     pub hint: Option<String>,
     /// What is known of the reason for the end.
     reason: Option<Reason>,
@@ -300,8 +300,8 @@ impl<'a> Attempt<'a> {
         let planted = guard.restore(&git, self.job_dir)?;
         match verdict {
             Verdict::Cancelled => return Ok(Err(JobEnd::Cancelled)),
-            Verdict::Failed { feedback, denial, timed_out } => {
-                self.hint = denial;
+            Verdict::Failed { feedback, hint, timed_out } => {
+                self.hint = hint;
                 self.reason = timed_out.then_some(Reason::VerificationTimeout);
                 let (cause, strays) = (FailCause::Verification, planted.strays);
                 return Ok(Err(JobEnd::Failed { cause, feedback, strays }));

@@ -111,8 +111,8 @@ pub fn check(job_dir: &Path, ports: Vec<u16>) -> Result<Check> {
         if check.passed() {
             check.verification = match verify::verify(&spec, job_dir, attempt.cancel, attempt.log, &committed)? {
                 Verdict::Passed(_) => None,
-                Verdict::Failed { feedback, denial, .. } => {
-                    Some(denial.into_iter().fold(feedback, |text, denial| format!("{text}\n{denial}")))
+                Verdict::Failed { feedback, hint, .. } => {
+                    Some(hint.into_iter().fold(feedback, |text, hint| format!("{text}\n{hint}")))
                 }
                 Verdict::Cancelled => return Err(Error::new(Kind::Stopped, "cancelled")),
             };

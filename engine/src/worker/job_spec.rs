@@ -54,6 +54,9 @@ pub struct JobSpec {
     pub confinement: Confinement,
     /// Environment variables of the caller that every child process inherits.
     pub env_pass: Vec<String>,
+    /// Names of variables that the caller has and that no command gets, to explain failures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden_variables: Vec<String>,
     pub ports: Vec<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_list_id: Option<String>,

@@ -16,6 +16,7 @@ use super::job_spec::JobSpec;
 use super::log::{Log, Severity};
 use super::sandbox::{self, GitLink};
 use super::start::{Pristine, private_git, reset};
+use super::verify::likely_cause;
 use super::watch::CancelSignal;
 use crate::confinement;
 use crate::provision::warm::{self, Plan};
@@ -58,7 +59,7 @@ impl Place<'_> {
         let index = spec.slot_file("index");
         let pristine = Pristine::read(&index)?;
         let guard = Guard::look(spec);
-        let ended = self.run(setup)?;
+        let (ended, cause) = self.run(setup)?;
         let git = private_git(spec)?.index(&index);
         pristine.write(&index)?;
         let planted = guard.restore(&git, self.job_dir)?;
@@ -78,7 +79,7 @@ impl Place<'_> {
             crash::point(|| "with setup done");
             return Ok(warnings);
         }
-        let error = self.failure(setup, &ended);
+        let error = self.failure(setup, &ended, cause);
         log.write(Severity::Error, "setup_ended", error.message());
         if is_to_be_fixed(spec) {
             // What fails is what the agent is to repair.
@@ -88,7 +89,8 @@ impl Place<'_> {
         Err(error)
     }
 
-    fn run(&self, setup: &Setup) -> Result<Ended> {
+    /// Runs the command; returns also the likely cause if it fails.
+    fn run(&self, setup: &Setup) -> Result<(Ended, Option<String>)> {
         let Place { spec, job_dir, cancel, log } = self;
         let failed = |error: std::io::Error| Error::caused(SETUP)(error);
         let git_link = GitLink { spec, job_dir };
@@ -106,10 +108,12 @@ impl Place<'_> {
             return Err(Error::new(Kind::Failed, format!("{SETUP} left processes that cannot be ended")));
         }
         drop(git_link);
-        confinement::failure(&sandbox).map_or(Ok(ended), Err)
+        let failed = !ended.success() && !ended.cancelled;
+        let cause = failed.then(|| likely_cause(spec, &sandbox, &ended)).flatten();
+        confinement::failure(&sandbox).map_or(Ok((ended, cause)), Err)
     }
 
-    fn failure(&self, setup: &Setup, ended: &Ended) -> Error {
+    fn failure(&self, setup: &Setup, ended: &Ended, cause: Option<String>) -> Error {
         let how = match ended.timed_out {
             true => format!("did not end within {} s", SETUP_TIMEOUT.as_secs()),
             false => format!("failed with {}", ended.status),
@@ -117,7 +121,7 @@ impl Place<'_> {
         let worker = self.spec.job.worker;
         let output = self.log.redactor().redacted(&bounded_text(&ended.stdout, OUTPUT_BYTES));
         let (what, command) = (format!("{SETUP} {how} in the worktree of worker {worker}"), setup.command.clone());
-        let failure = SetupFailure::Command { what, command, output };
+        let failure = SetupFailure::Command { what, command, output, cause };
         let hint = format!("Try it: {}", provision::try_it(&setup.command));
         Error::new(Kind::Preflight, failure.to_string()).hint(hint).source(failure)
     }

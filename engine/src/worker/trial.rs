@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use super::job_spec::JobSpec;
 use super::sandbox::{self, GitLink};
 use super::start::{self, private_git};
+use super::verify::likely_cause;
 use super::watch::CancelSignal;
 use super::{GRACE, include, ownership, read_result};
 use crate::confinement::{self, Confinement};
@@ -42,6 +43,7 @@ enum Place {
 pub struct Settings {
     pub confinement: Confinement,
     pub env_pass: Vec<String>,
+    pub hidden_variables: Vec<String>,
     pub ports: Vec<u16>,
 }
 
@@ -74,8 +76,8 @@ impl Trial {
     /// Finds the attempt's work: in its worktree, with the settings that its verification gets, if a session holds the
     /// task or its worker was killed; else in a new copy of what it committed or saved.
     pub fn open(job_dir: &Path, settings: Settings) -> Result<Trial> {
-        let Settings { confinement, env_pass, ports } = settings;
-        let mut spec = JobSpec { ports, ..JobSpec::read(job_dir)? };
+        let Settings { confinement, env_pass, hidden_variables, ports } = settings;
+        let mut spec = JobSpec { ports, hidden_variables, ..JobSpec::read(job_dir)? };
         let lock = TrialLock::try_acquire(job_dir)?;
         let Some(_idle) = JobLock::try_acquire(job_dir)? else {
             let name = job_dir.file_name().unwrap_or_default().display();
@@ -121,12 +123,18 @@ impl Trial {
         }
     }
 
+    /// Tells whether what the command writes is removed after it.
+    pub fn is_copy(&self) -> bool {
+        matches!(self.place, Place::Copy { .. })
+    }
+
     pub fn isolation(&self) -> Isolation {
         self.spec.confinement.isolation
     }
 
-    /// Runs the command and waits until every process that it started has ended.
-    pub fn run(&self, command: Cmd, mut interrupts: Interrupts) -> Result<Ended> {
+    /// Runs the command and waits until every process that it started has ended. Returns also the likely cause if it fails
+    /// and its errors are read.
+    pub fn run(&self, command: Cmd, mut interrupts: Interrupts) -> Result<(Ended, Option<String>)> {
         let Trial { spec, job_dir, .. } = self;
         proc::become_subreaper().map_err(Error::caused("cannot become the parent of orphans"))?;
         let handled = move |signal| interrupts.passes_on(signal);
@@ -140,7 +148,9 @@ impl Trial {
         let ended = cancel.wait(running).map_err(failed)?;
         proc::end_descendants(Duration::ZERO);
         drop(git_link);
-        confinement::failure(&sandbox).map_or(Ok(ended), Err)
+        let failed = !ended.success() && !ended.cancelled;
+        let cause = failed.then(|| likely_cause(spec, &sandbox, &ended)).flatten();
+        confinement::failure(&sandbox).map_or(Ok((ended, cause)), Err)
     }
 
     fn sandbox(&self) -> Result<Sandbox> {

@@ -12,14 +12,16 @@ use mahabharatha_sys::bounded;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::{Found, RepoPath};
 use mahabharatha_sys::proc::{self, Cmd, Ended, bounded_text};
+use mahabharatha_sys::sandbox::Sandbox;
 
 use super::job_spec::JobSpec;
 use super::log::Log;
 use super::sandbox::{self, GitLink};
 use super::secrets::Contents;
-use super::start::{Pristine, private_git};
+use super::start::{Pristine, private_git, slot_git};
 use super::watch::CancelSignal;
 use super::{files, ownership};
+use crate::cause::{Places, hidden_variable};
 use crate::{confinement, offline};
 
 /// Bytes kept from the beginning and the end of the command's output.
@@ -30,8 +32,8 @@ pub enum Verdict {
     Passed(Option<Duration>),
     Failed {
         feedback: String,
-        /// What the sandbox kept the command from, for the user only.
-        denial: Option<String>,
+        /// The likely cause, for the user only: such as what the sandbox kept the command from.
+        hint: Option<String>,
         timed_out: bool,
     },
     Cancelled,
@@ -55,10 +57,10 @@ pub fn verify(
     let are_plain = are_as_committed(spec, committed);
     let before = snapshot(spec);
     let staged = Pristine::read(&spec.slot_file("scratch"))?;
-    let (mut ended, mut denial) = run(spec, job_dir, cancel, log)?;
+    let (mut ended, mut hint) = run(spec, job_dir, cancel, log)?;
     if !ended.cancelled && snapshot(spec) != before && restore(spec, &staged)? {
         log.info("verification", "the command changed files of the task; they are restored and it runs once more");
-        (ended, denial) = run(spec, job_dir, cancel, log)?;
+        (ended, hint) = run(spec, job_dir, cancel, log)?;
         restore(spec, &staged)?;
     }
     if ended.cancelled {
@@ -66,7 +68,7 @@ pub fn verify(
     }
     if ended.success() && !(are_plain && are_as_committed(spec, committed)) && !is_as_staged(spec, &staged)? {
         let feedback = "The task's files changed while they were verified: what passed is not what would be committed.";
-        return Ok(Verdict::Failed { feedback: feedback.to_owned(), denial: None, timed_out: false });
+        return Ok(Verdict::Failed { feedback: feedback.to_owned(), hint: None, timed_out: false });
     }
     if ended.success() {
         log.info("verification", &format!("passed after {:.1} s: {command}", ended.duration.as_secs_f64()));
@@ -79,10 +81,10 @@ pub fn verify(
     };
     let output = log.redactor().redacted(&bounded_text(&ended.stdout, FEEDBACK_BYTES));
     let feedback = failure_report(&format!("The verification {how}"), Some(command), &output);
-    Ok(Verdict::Failed { feedback, denial, timed_out: ended.timed_out })
+    Ok(Verdict::Failed { feedback, hint, timed_out: ended.timed_out })
 }
 
-/// Runs the command; returns also what its sandbox kept it from.
+/// Runs the command; returns also the likely cause if it fails.
 fn run(spec: &JobSpec, job_dir: &Path, cancel: &CancelSignal, log: &Log) -> Result<(Ended, Option<String>)> {
     let failed = |error: std::io::Error| Error::caused("the verification")(error);
     let git_link = GitLink { spec, job_dir };
@@ -99,10 +101,23 @@ fn run(spec: &JobSpec, job_dir: &Path, cancel: &CancelSignal, log: &Log) -> Resu
         return Err(Error::new(Kind::Failed, "the verification left processes that cannot be ended"));
     }
     drop(git_link);
+    let failed = !ended.success() && !ended.cancelled;
+    let offline = || offline::cause(&spec.confinement, &String::from_utf8_lossy(&ended.stdout));
+    let hint = failed.then(|| likely_cause(spec, &sandbox, &ended).or_else(offline)).flatten();
+    confinement::failure(&sandbox).map_or(Ok((ended, hint)), Err)
+}
+
+/// Says why a command in the slot's worktree may have failed, going by its output: what the sandbox denied, a variable that
+/// it does not get, an ignored file that only the user's checkout has.
+pub fn likely_cause(spec: &JobSpec, sandbox: &Sandbox, ended: &Ended) -> Option<String> {
     let output = String::from_utf8_lossy(&ended.stdout);
-    let failed_offline = || offline::cause(&spec.confinement, &output).filter(|_| !ended.success());
-    let denial = sandbox.denial(&output).or_else(failed_offline);
-    confinement::failure(&sandbox).map_or(Ok((ended, denial)), Err)
+    let (root, worktree, workdir) = (&spec.root, &spec.worktree, sandbox.workdir());
+    let ignored = || {
+        // Only a hint: the command has failed either way.
+        let git = slot_git(spec).ok()?;
+        Places { root, worktree, workdir, git: &git, is_attempt: true }.missing_ignored_file(&output).ok()?
+    };
+    sandbox.denial(&output).or_else(|| hidden_variable(&output, &spec.hidden_variables)).or_else(ignored)
 }
 
 /// Returns enough metadata of each owned file to tell that it was touched; programs cannot set the change time.

@@ -45,6 +45,16 @@ pub fn base_env(pass: &[String]) -> BTreeMap<OsString, OsString> {
         .collect()
 }
 
+/// Returns the names of the variables that are set here and that `base_env` leaves out, without those that every shell sets
+/// for itself.
+pub fn hidden_names(pass: &[String]) -> Vec<String> {
+    let given = base_env(pass);
+    let of_shells = ["PWD", "OLDPWD", "SHLVL"];
+    let set = std::env::vars_os().filter(|(key, value)| !value.is_empty() && !given.contains_key(key));
+    let names = set.filter_map(|(key, _)| key.into_string().ok());
+    names.filter(|name| !of_shells.contains(&name.as_str())).collect()
+}
+
 /// Returns the user's home directory.
 pub fn home() -> Option<PathBuf> {
     std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from)

@@ -37,8 +37,8 @@ use watchdog::Watchdog;
 pub use crate::raw::limit_memory_pools;
 pub use attended::Attended;
 pub use env::{
-    NETWORK_VARIABLES, absolute_path, base_env, dotted, expand_home, find_program, home, is_program, is_set,
-    leading_program, shell,
+    NETWORK_VARIABLES, absolute_path, base_env, dotted, expand_home, find_program, hidden_names, home, is_program,
+    is_set, leading_program, shell,
 };
 pub use feed::Feed;
 pub use helper::{Program, Relayed, loaded_files, own_standing};
@@ -49,7 +49,7 @@ pub use process::REQUEST;
 pub use quote::{shell_line, shell_word};
 pub use running::{Canceller, Running};
 #[cfg(target_os = "linux")]
-pub use supervised::Supervised;
+pub use supervised::{NOT_STARTED, Supervised, last_error_line};
 pub use system::{ignores, may_have_descendants as has_children, refuse_tracing};
 pub use tree::{
     become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_within, has_descendants,
@@ -83,6 +83,8 @@ enum Streams {
     Separate,
     /// Those of this process, standard input included.
     Inherited,
+    /// Like `Inherited`, but standard error is read.
+    ErrorsRead,
     Merged,
     Files {
         /// None: nothing to read.
@@ -185,6 +187,12 @@ impl Cmd {
         self
     }
 
+    /// Like `inherited`, but standard error is read, as the only stream. `copy_to` passes it on.
+    pub fn errors_read(mut self) -> Self {
+        self.streams = Streams::ErrorsRead;
+        self
+    }
+
     /// Keeps the program in our process group, so that it can read keys from our terminal.
     pub fn in_our_group(mut self) -> Self {
         self.own_group = false;
@@ -283,7 +291,7 @@ impl Cmd {
         }
         command.stdin(match (&self.stdin, &self.streams) {
             (Some(_), _) => Stdio::piped(),
-            (None, Streams::Inherited) => Stdio::inherit(),
+            (None, Streams::Inherited | Streams::ErrorsRead) => Stdio::inherit(),
             (None, Streams::Files { input: Some(input), .. }) => input.try_clone()?.into(),
             (None, _) => Stdio::null(),
         });
@@ -291,6 +299,10 @@ impl Cmd {
         if let Some((pipes, [stdout, stderr])) = self.pipes()? {
             command.stdout(stdout).stderr(stderr);
             readers = pipes;
+        } else if matches!(self.streams, Streams::ErrorsRead) {
+            let (reader, errors) = io::pipe()?;
+            command.stderr(errors);
+            readers.push(reader);
         } else if let Streams::Files { output, .. } = &self.streams {
             command.stdout(output.try_clone()?).stderr(output.try_clone()?);
         }
@@ -305,7 +317,7 @@ impl Cmd {
     fn pipes(&self) -> io::Result<Option<(Vec<PipeReader>, [PipeWriter; 2])>> {
         let (reader, writer) = match self.streams {
             Streams::Separate | Streams::Merged => io::pipe()?,
-            Streams::Inherited | Streams::Files { .. } => return Ok(None),
+            Streams::Inherited | Streams::ErrorsRead | Streams::Files { .. } => return Ok(None),
         };
         if matches!(self.streams, Streams::Merged) {
             return Ok(Some((vec![reader], [writer.try_clone()?, writer])));
@@ -347,7 +359,7 @@ pub struct Ended {
     pub status: Exit,
     pub timed_out: bool,
     pub cancelled: bool,
-    /// Holds both streams if they were merged.
+    /// Holds both streams if they were merged, and standard error if only that was read.
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
     /// Another process still held the output open, and was killed.

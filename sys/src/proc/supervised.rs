@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, PipeReader};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -13,7 +13,8 @@ use serde::Deserialize;
 
 use super::id::ProcessId;
 
-const NOT_STARTED: &str = "the sandbox ended before the program was started";
+/// Error of a sandbox that ended early.
+pub const NOT_STARTED: &str = "the sandbox ended before the program was started";
 
 pub struct Supervised {
     /// The first process inside, with which all others end.
@@ -70,6 +71,14 @@ impl Supervised {
         while rustix::process::wait(WaitOptions::empty()).is_ok() {}
         code.ok_or_else(|| io::Error::other(NOT_STARTED))
     }
+}
+
+/// Runs a program and returns its last line on standard error; none if it succeeds or says nothing.
+pub fn last_error_line(program: &OsStr, args: &[OsString]) -> Option<String> {
+    let ended = Command::new(program).args(args).stdin(Stdio::null()).stdout(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&ended.stderr);
+    let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    (!ended.status.success()).then(|| last.to_owned())
 }
 
 fn next(reader: &mut BufReader<PipeReader>) -> io::Result<Option<Status>> {

@@ -47,6 +47,9 @@ pub fn options(layout: &Layout) -> Vec<OsString> {
     }
     for mount in &layout.mounts {
         match &mount.access {
+            // What is shown at its own path is not ours, so it may vanish at any time.
+            Access::Read if mount.from == mount.to => options.bind("--ro-bind-try", &mount.from, &mount.to),
+            Access::Write if mount.from == mount.to => options.bind("--bind-try", &mount.from, &mount.to),
             Access::Read => options.bind("--ro-bind", &mount.from, &mount.to),
             Access::Write => options.bind("--bind", &mount.from, &mount.to),
             Access::Overlay(changes) => options.bind("--bind", &changes.join(MERGED), &mount.to),

@@ -63,6 +63,13 @@ const PERSONAL: [&str; 24] = [
     ".ssh",
 ];
 
+/// Those of `PERSONAL` in which package managers look for registries, so that a project may need them.
+const REGISTRIES: [&str; 4] = [".cargo/credentials.toml", ".netrc", ".npmrc", ".pypirc"];
+/// How an explanation begins.
+const DOES_NOT: &str = "The sandbox does not ";
+/// The same for what may hold a login.
+const HIDES: &str = "The sandbox hides ";
+
 /// What the sandbox kept a program from.
 enum Denial {
     /// An existing path is not visible.
@@ -82,15 +89,43 @@ enum Seen {
     Writable,
 }
 
-/// Says which file the sandbox kept a program from, and what to add to the configuration. `home` is the user's.
-pub fn explain(layout: &Layout, home: &Path, output: &str) -> Option<String> {
+/// The user's home directory, and the one that the program has.
+#[derive(Debug, Clone, Copy)]
+pub struct Homes<'a> {
+    pub own: &'a Path,
+    pub private: &'a Path,
+}
+
+impl Homes<'_> {
+    /// Returns the user's path that a path of the program stands for, where the private home has a path of its own and
+    /// lacks it.
+    fn own_path(&self, path: PathBuf) -> PathBuf {
+        let below = path.strip_prefix(self.private).ok().filter(|_| self.own != self.private && !path.exists());
+        let own = below.map(|below| self.own.join(below));
+        let lacks_dir = || path.parent().is_some_and(|parent| !parent.exists());
+        own.filter(|own| own.exists() || lacks_dir()).unwrap_or(path)
+    }
+}
+
+/// Says which file the sandbox kept a program from, and what to add to the configuration.
+pub fn explain(layout: &Layout, homes: Homes<'_>, output: &str) -> Option<String> {
     if layout.isolation == Isolation::Off {
         return None;
     }
     output.lines().rev().take(MAX_LINES).find_map(|line| {
         let writes = has(&line.to_lowercase(), &WRITES);
-        denial(layout, line).map(|denial| denial.text(home, writes))
+        denial(layout, homes, line).map(|denial| denial.text(homes.own, writes))
     })
+}
+
+/// Tells whether a text says what a sandbox denied, as `explain` does.
+pub fn is_withheld(text: &str) -> bool {
+    [DOES_NOT, HIDES].iter().any(|words| text.starts_with(words))
+}
+
+/// Tells whether a path may hold logins or keys of the user, or lead to some.
+pub fn is_personal(path: &Path, home: &Path) -> bool {
+    PERSONAL.iter().map(|name| home.join(name)).any(|place| path.starts_with(&place) || place.starts_with(path))
 }
 
 fn has(line: &str, words: &[&str]) -> bool {
@@ -98,12 +133,12 @@ fn has(line: &str, words: &[&str]) -> bool {
 }
 
 /// Returns what the sandbox denied, going by a line of output.
-fn denial(layout: &Layout, line: &str) -> Option<Denial> {
+fn denial(layout: &Layout, homes: Homes<'_>, line: &str) -> Option<Denial> {
     let lower = line.to_lowercase();
     let is_denied = layout.isolation == Isolation::SandboxExec && has(&lower, &DENIED);
     let not_writable =
         has(&lower, &NOT_WRITABLE) || layout.isolation != Isolation::Bwrap && has(&lower, &MAY_NOT_WRITE);
-    let paths: Vec<PathBuf> = paths_in(layout, line);
+    let paths: Vec<PathBuf> = paths_in(layout, line).into_iter().map(|path| homes.own_path(path)).collect();
     let found = paths.iter().find_map(|path| hidden(layout, path)).filter(|_| is_denied || has(&lower, &NOT_FOUND));
     found.or_else(|| {
         let read_only = paths.into_iter().find(|path| is_read_only(layout, path));
@@ -150,18 +185,44 @@ impl Denial {
             Denial::BelowHidden(path) => ("show the directory of", path, "write"),
             Denial::ReadOnly(path) => ("let anything write", path, "write"),
         };
-        let shown = path.display();
+        if key == "read" && is_login(path, home) {
+            return login_text(path, home);
+        }
+        // A file of a toolchain needs those beside it.
+        let whole = places::toolchain_around(path).filter(|_| key == "read").filter(|dir| !is_off_limits(dir, home));
+        let (shown, setting) = (path.display(), whole.unwrap_or(path).display());
         let advice = match (is_off_limits(path, home), path.exists()) {
             (true, _) => "Use another path, such as one in the worktree or in $TMPDIR.".to_owned(),
             (false, exists) => {
                 let create = if exists { "" } else { "create it and " };
-                format!(
-                    "If the project needs it, {create}add `sandbox: {{ {key}: [\"{shown}\"] }}` to .mahabharatha/config.yaml."
-                )
+                format!("If the project needs it, {create}add {setting} to sandbox.{key} in .mahabharatha/config.yaml.")
             }
         };
-        format!("The sandbox does not {what} {shown}. {advice}")
+        format!("{DOES_NOT}{what} {shown}. {advice}")
     }
+}
+
+/// Tells whether it is a file or directory of the user with logins, and nothing else that must stay closed.
+fn is_login(path: &Path, home: &Path) -> bool {
+    !home.starts_with(path) && PERSONAL.iter().any(|name| path.starts_with(home.join(name)))
+}
+
+/// Tells whether it is a file of settings that package managers read.
+pub fn is_registry(path: &Path, home: &Path) -> bool {
+    REGISTRIES.iter().any(|name| path == home.join(name))
+}
+
+/// Says that a login is hidden. Only settings that package managers read are proposed.
+fn login_text(path: &Path, home: &Path) -> String {
+    let below = path.strip_prefix(home).unwrap_or(path);
+    let shown = format!("~/{}", below.display());
+    if path.is_file() && is_registry(path, home) {
+        return format!(
+            "{HIDES}{shown}, because it may hold a login. If every agent may see it, add it to sandbox.read yourself \
+             (mahabharatha help security)."
+        );
+    }
+    format!("{HIDES}{shown}, because it may hold a login. Change what reads it.")
 }
 
 /// Tells whether opening the path would weaken the sandbox: the system's programs and services, whole homes and top-level
@@ -172,8 +233,6 @@ fn is_off_limits(path: &Path, home: &Path) -> bool {
     [Some(path.to_owned()), real].into_iter().flatten().any(|path| {
         let is_whole = path.components().count() <= 2 || home.starts_with(&path);
         let is_live = LIVE.iter().any(|dir| path.starts_with(dir));
-        let mut personal = PERSONAL.iter().map(|name| home.join(name));
-        let is_personal = personal.any(|place| path.starts_with(&place) || place.starts_with(&path));
         let shared = SHARED.iter().find_map(|dir| path.strip_prefix(dir).ok());
         let is_system = match shared {
             Some(below) => {
@@ -185,7 +244,12 @@ fn is_off_limits(path: &Path, home: &Path) -> bool {
         let is_service = fs::metadata(&path)
             .map(|found| found.file_type())
             .is_ok_and(|kind| kind.is_socket() || kind.is_char_device() || kind.is_block_device());
-        is_whole || is_live || is_personal || is_system || is_service || shared.is_some() && is_program(&path)
+        is_whole
+            || is_live
+            || is_personal(&path, home)
+            || is_system
+            || is_service
+            || shared.is_some() && is_program(&path)
     })
 }
 
@@ -232,18 +296,19 @@ mod tests {
     fn explain(line: &str) -> Option<String> {
         let dir = tempfile::Builder::new().prefix("home").tempdir().unwrap();
         let home = dir.path().canonicalize().unwrap();
-        for name in ["project", ".ssh"] {
-            fs::create_dir(home.join(name)).unwrap();
+        for name in ["project", ".ssh", ".pyenv/libexec"] {
+            fs::create_dir_all(home.join(name)).unwrap();
         }
-        for name in ["hidden", "seen", ".ssh/config"] {
+        for name in ["hidden", "seen", ".ssh/config", ".npmrc", ".pyenv/libexec/pyenv"] {
             fs::write(home.join(name), "").unwrap();
         }
         let shown = home.display().to_string();
-        super::explain(&layout(&home), &home, &line.replace('~', &shown)).map(|text| text.replace(&shown, "~"))
+        let homes = Homes { own: &home, private: &home };
+        super::explain(&layout(&home), homes, &line.replace('~', &shown)).map(|text| text.replace(&shown, "~"))
     }
 
     fn setting(key: &str, path: &str) -> String {
-        format!("add `sandbox: {{ {key}: [\"{path}\"] }}` to .mahabharatha/config.yaml.")
+        format!("add {path} to sandbox.{key} in .mahabharatha/config.yaml.")
     }
 
     #[test]
@@ -287,6 +352,54 @@ mod tests {
     }
 
     #[test]
+    fn a_hidden_login_is_named_as_one() {
+        assert_eq!(
+            explain("cat: ~/.npmrc: No such file or directory").unwrap(),
+            "The sandbox hides ~/.npmrc, because it may hold a login. If every agent may see it, add it to sandbox.read \
+             yourself (mahabharatha help security)."
+        );
+        assert_eq!(
+            explain("cat: ~/.ssh/config: No such file or directory").unwrap(),
+            "The sandbox hides ~/.ssh/config, because it may hold a login. Change what reads it."
+        );
+        let text = explain("sh: 1: cannot create ~/.npmrc: Directory nonexistent").unwrap();
+        assert!(text.ends_with("Use another path, such as one in the worktree or in $TMPDIR."), "{text}");
+    }
+
+    #[test]
+    fn of_a_toolchain_the_whole_directory_is_proposed() {
+        let text = explain("~/.pyenv/shims/python: 8: exec: ~/.pyenv/libexec/pyenv: not found").unwrap();
+        assert!(text.starts_with("The sandbox does not show ~/.pyenv/libexec/pyenv. "), "{text}");
+        assert!(text.ends_with(&setting("read", "~/.pyenv")), "{text}");
+    }
+
+    #[test]
+    fn a_path_in_the_private_home_stands_for_one_of_the_user() {
+        let dir = tempfile::tempdir().unwrap();
+        let (own, private) = (dir.path().join("own"), dir.path().join("private"));
+        fs::create_dir_all(own.join("share")).unwrap();
+        fs::create_dir_all(private.join("made")).unwrap();
+        fs::write(own.join("share/x"), "").unwrap();
+        let mount = Mount { from: private.clone(), to: private.clone(), access: Access::Write };
+        let layout = Layout { mounts: vec![mount], ..Layout::new(Isolation::Landlock, Path::new("/checkout")) };
+        let explain = |path: &str| {
+            let line = format!("cat: {}/{path}: No such file or directory", private.display());
+            super::explain(&layout, Homes { own: &own, private: &private }, &line)
+        };
+        let named = own.join("share/x").display().to_string();
+        let text = explain("share/x").unwrap();
+        assert_eq!(
+            text,
+            format!("The sandbox does not show {named}. If the project needs it, {}", setting("read", &named))
+        );
+        let text = explain("share/new").unwrap();
+        assert!(text.contains(&own.join("share/new").display().to_string()), "{text}");
+        for other in ["new", "made/new", "nowhere/new"] {
+            assert_eq!(explain(other), None, "{other}");
+        }
+    }
+
+    #[test]
     fn what_would_weaken_the_sandbox_is_never_proposed() {
         for line in [
             "touch: cannot touch '/bin/sh': Read-only file system",
@@ -300,7 +413,7 @@ mod tests {
             "ls: cannot open '/boot': No such file or directory",
         ] {
             let Some(text) = explain(line) else { continue };
-            assert!(text.starts_with("The sandbox does not ") && !text.contains("sandbox: {"), "{line}: {text}");
+            assert!(is_withheld(&text) && !text.contains(" to sandbox."), "{line}: {text}");
         }
         let text = explain("touch: cannot touch '/bin/sh': Read-only file system").unwrap();
         let other = "Use another path, such as one in the worktree or in $TMPDIR.";

@@ -18,7 +18,7 @@ use rustix::process::{Signal, getgid, getuid};
 use rustix::thread::{CapabilitySet, UnshareFlags};
 
 use super::{Access, Layout, MERGED, UPPER, WORK, places};
-use crate::proc::{Supervised, exec};
+use crate::proc::{NOT_STARTED, Supervised, exec, last_error_line};
 use crate::raw::filter_system_calls;
 pub use crate::raw::leave_session_keyring;
 use crate::signals;
@@ -79,6 +79,7 @@ fn in_bwrap(layout: &Layout, program: &OsStr, args: &[OsString]) -> io::Result<i
     die_with_caller()?;
     landlock::restrict_scope()?;
     let mut words = bwrap::options(layout);
+    let tried = words.clone();
     // Bubblewrap reads it from this descriptor, which it closes.
     let filter = in_memory(&seccomp::bytes(&seccomp::filter(layout.isolation)?))?;
     words.extend(["--seccomp".into(), filter.as_raw_fd().to_string().into()]);
@@ -88,7 +89,17 @@ fn in_bwrap(layout: &Layout, program: &OsStr, args: &[OsString]) -> io::Result<i
     let target = Arc::clone(&inside);
     // Bubblewrap would kill everything at once; the program inside gets the signal instead, and its grace period.
     signals::listen(move |_, _| target.terminate()).map_err(io::Error::other)?;
-    inside.wait()
+    inside
+        .wait()
+        .map_err(|error| complaint(tried).map_or(error, |why| io::Error::other(format!("{NOT_STARTED}: {why}"))))
+}
+
+/// Returns the last line in which bubblewrap says why it cannot set up the sandbox. For that it is called once more, with a
+/// harmless program: what it says is otherwise mixed with the output of the program inside.
+fn complaint(mut words: Vec<OsString>) -> Option<String> {
+    words.extend(["--", "true"].map(OsString::from));
+    let told = last_error_line(OsStr::new("bwrap"), &words)?;
+    Some(told.strip_prefix("bwrap: ").unwrap_or(&told).to_owned())
 }
 
 /// Returns a file in memory that the next program inherits.

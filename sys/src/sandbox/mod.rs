@@ -36,10 +36,11 @@ use crate::store::tree;
 pub use crate::container::HELPER_COMMAND;
 pub use confine::{confine, serve_inside};
 pub use container::end_earlier;
+pub use denial::{is_personal, is_withheld};
 pub use filter::{FILTER_COMMAND, filter_launcher, run_filter};
 pub use places::is_system;
 pub use private_dirs::Contents;
-pub use probe::{available, choose};
+pub use probe::{available, choose, why_weaker};
 pub use series::COMMAND as SERIES_COMMAND;
 use series::Series;
 pub use series::server::serve as serve_series;
@@ -345,6 +346,13 @@ impl Sandbox {
         }
     }
 
+    /// Lets a file of the user's home that is shown appear in the private one too. No directory: where paths cannot be
+    /// mapped, what we write for an agent in its home would go there. No logins of agents for the same reason.
+    pub fn link_file_of_home(&self, path: &Path) -> Result<()> {
+        let is_ours = is_personal(path, &self.home) && !denial::is_registry(path, &self.home);
+        if path.is_file() && !is_ours { self.link_below_home(path) } else { Ok(()) }
+    }
+
     /// Links a path from the private home, unless something appears there already.
     fn link_in_home(&self, target: &Path, below: &Path) -> Result<()> {
         let link = self.dir.join("home").join(below);
@@ -442,7 +450,8 @@ impl Sandbox {
         if self.layout.isolation == Isolation::Container {
             return self.memory_failure();
         }
-        denial::explain(&self.layout, &self.home, output)
+        let homes = denial::Homes { own: &self.home, private: &self.home() };
+        denial::explain(&self.layout, homes, output)
     }
 
     /// Returns the directory for files that only this sandbox needs, which is not visible inside.

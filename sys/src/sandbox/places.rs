@@ -110,6 +110,11 @@ pub fn toolchains(home: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// Returns the toolchain in a home directory, anyone's, that a path is in.
+pub fn toolchain_around(path: &Path) -> Option<&Path> {
+    path.ancestors().find(|dir| TOOLCHAINS.iter().any(|name| dir.ends_with(name)))
+}
+
 /// Returns the whole virtual environment for its directory of programs, and any other directory as it is.
 fn environment(dir: PathBuf) -> PathBuf {
     virtual_environment(&dir).map_or_else(|| dir.clone(), Path::to_owned)

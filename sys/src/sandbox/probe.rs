@@ -32,12 +32,26 @@ pub fn available(isolation: Isolation) -> Result<()> {
     match sandbox.failure() {
         Some(why) => {
             // `confine` prints the reason as well.
-            let others: Vec<&str> = printed.lines().filter(|line| !line.ends_with(&why)).collect();
+            let others: Vec<&str> = printed
+                .lines()
+                .filter(|line| !line.ends_with(&why) && !why.ends_with(line.trim_start_matches("bwrap: ")))
+                .collect();
             refuse(&if others.is_empty() { why } else { format!("{why}: {}", others.join("\n")) })
         }
         None if !ended.success() || !worktree.join("probe").exists() => refuse(&printed),
         None => Ok(()),
     }
+}
+
+/// Says why the strongest sandbox of this system is not the one that is in force; none if it is, or if there is none.
+pub fn why_weaker(isolation: Isolation) -> Option<String> {
+    let strongest = *SANDBOXES.first()?;
+    if isolation == strongest || !SANDBOXES.contains(&isolation) {
+        return None;
+    }
+    let error = available(strongest).err()?;
+    let why = error.message().strip_prefix(&format!("{strongest} does not work here: ")).unwrap_or(error.message());
+    Some(format!("{isolation}, which stops less than {strongest} ({strongest}: {})", why.lines().next().unwrap_or(why)))
 }
 
 /// Returns the isolation for a mode; fails if the one asked for does not work here.

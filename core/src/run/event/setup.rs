@@ -15,6 +15,9 @@ pub enum SetupFailure {
         what: String,
         command: String,
         output: String,
+        /// The likely cause, for the user only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cause: Option<String>,
     },
     /// What else keeps every worker from starting, such as a missing container engine.
     Other { why: String },
@@ -29,7 +32,9 @@ impl SetupFailure {
     /// Returns what a program may have printed into it.
     pub fn texts_mut(&mut self) -> Vec<&mut String> {
         match self {
-            SetupFailure::Command { what, command, output } => vec![what, command, output],
+            SetupFailure::Command { what, command, output, cause } => {
+                [what, command, output].into_iter().chain(cause).collect()
+            }
             SetupFailure::Other { why } => vec![why],
         }
     }
@@ -38,7 +43,7 @@ impl SetupFailure {
 impl fmt::Display for SetupFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SetupFailure::Command { what, command, output } => {
+            SetupFailure::Command { what, command, output, .. } => {
                 f.write_str(&failure_report(what, Some(command), output))
             }
             SetupFailure::Other { why } => f.write_str(why),

@@ -12,15 +12,16 @@ use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Result};
 use mahabharatha_sys::proc::{Cmd, Ended, end_orphans};
 
-use super::cause::Places;
 use super::findings::{FindingsFile, MAX_SARIF_BYTES, shown_output};
 use super::gate_run::GateRun;
-use super::worktree::StagingWorktree;
+use super::worktree::{StagingSandbox, StagingWorktree};
 use super::{Integration, Verification};
+use crate::cause::{Places, hidden_variable};
+use crate::confinement;
+use crate::offline;
 use crate::provision::{SETUP, SETUP_TIMEOUT};
 use crate::report::running_gate::BASE;
 use crate::worker::WORKTREE_VARIABLE;
-use crate::{confinement, offline};
 
 /// Bytes of output kept for prompts, from its start and from its end.
 pub(super) const OUTPUT_BYTES: (usize, usize) = (4 << 10, 12 << 10);
@@ -114,35 +115,33 @@ impl From<&Verification> for Check {
 impl Integration {
     /// Runs the command in the worktree as it is now. No process of the command survives this call. `at` names the log.
     pub(super) fn run(&self, worktree: &StagingWorktree, at: &impl Display, check: &Check) -> Result<Ran> {
-        match self.run_once(worktree, at, check) {
-            // A container may have been killed, its engine restarted, or a series have ended: once more, in a new sandbox.
-            Err(_) if matches!(self.confinement.isolation, Isolation::Container | Isolation::Bwrap) => {
+        // A container may have been killed, or its engine restarted.
+        let mut may_be_lost = self.confinement.isolation == Isolation::Container;
+        match self.run_once(worktree, at, check, &mut may_be_lost) {
+            Err(_) if may_be_lost => {
                 worktree.set_again()?;
-                self.run_once(worktree, at, check)
+                self.run_once(worktree, at, check, &mut may_be_lost)
             }
             ran => ran,
         }
     }
 
-    fn run_once(&self, worktree: &StagingWorktree, at: &impl Display, check: &Check) -> Result<Ran> {
+    /// Sets `may_be_lost` if an error may come from a series that has ended.
+    fn run_once(
+        &self,
+        worktree: &StagingWorktree,
+        at: &impl Display,
+        check: &Check,
+        may_be_lost: &mut bool,
+    ) -> Result<Ran> {
         if self.cancel.is_cancelled() {
             return Ok(Ran::Cancelled);
         }
         let mut sandbox = worktree.sandbox(!check.is_preparation())?;
-        let mut cmd = Cmd::shell(&check.command).envs(self.env.clone());
-        cmd = cmd.env(WORKTREE_VARIABLE, sandbox.workdir());
-        if let Some(task) = &check.task {
-            cmd = cmd.env("MAHABHARATHA_TASK_ID", task.as_str());
-        }
-        cmd = cmd.timeout(check.timeout).grace(GRACE_PERIOD);
-        cmd = match check.sarif {
-            // SARIF must come in one piece.
-            SarifSource::Output => cmd.keep(MAX_SARIF_BYTES, OUTPUT_BYTES.1),
-            _ => cmd.merged().keep(OUTPUT_BYTES.0, OUTPUT_BYTES.1),
-        };
+        *may_be_lost |= sandbox.is_in_series();
         let findings = FindingsFile::before(worktree, &check.sarif);
         let shown = GateRun::start(self, at, check);
-        cmd = cmd.copy_to(shown.output());
+        let cmd = self.command(check, sandbox.workdir()).copy_to(shown.output());
         let cannot = |error: std::io::Error| Error::caused(&check.name)(error);
         crash::point(|| format!("command {} of {at} before", check.name));
         let running = sandbox.confine(cmd)?.spawn().map_err(cannot)?;
@@ -172,7 +171,33 @@ impl Integration {
             worktree.keep(sandbox);
             return Ok(Ran::Passed);
         }
-        let mut output = shown_output(&ended, &check.sarif, findings.as_ref(), &self.redactor);
+        let output = shown_output(&ended, &check.sarif, findings.as_ref(), &self.redactor);
+        Ok(Ran::Failed(self.explain(worktree, &sandbox, at, check, &ended, output)))
+    }
+
+    fn command(&self, check: &Check, workdir: &Path) -> Cmd {
+        let mut cmd = Cmd::shell(&check.command).envs(self.env.clone()).env(WORKTREE_VARIABLE, workdir);
+        if let Some(task) = &check.task {
+            cmd = cmd.env("MAHABHARATHA_TASK_ID", task.as_str());
+        }
+        cmd = cmd.timeout(check.timeout).grace(GRACE_PERIOD);
+        match check.sarif {
+            // SARIF must come in one piece.
+            SarifSource::Output => cmd.keep(MAX_SARIF_BYTES, OUTPUT_BYTES.1),
+            _ => cmd.merged().keep(OUTPUT_BYTES.0, OUTPUT_BYTES.1),
+        }
+    }
+
+    /// Says how the command ended, and what its output shows of the reason.
+    fn explain(
+        &self,
+        worktree: &StagingWorktree,
+        sandbox: &StagingSandbox,
+        at: &impl Display,
+        check: &Check,
+        ended: &Ended,
+        output: String,
+    ) -> Failed {
         let places = self.places(worktree, sandbox.workdir());
         // A preparation always has the network.
         let failed_offline = || offline::cause(&self.confinement, &output).filter(|_| !check.is_preparation());
@@ -180,20 +205,20 @@ impl Integration {
         let denied = denial.is_some();
         let cause = match denial {
             // Only a hint: the gate has failed either way.
-            None => places.missing_ignored_file(&output).unwrap_or_default(),
+            None => hidden_variable(&output, &self.hidden_variables)
+                .or_else(|| places.missing_ignored_file(&output).unwrap_or_default()),
             denial => denial,
         };
         // Gates usually pass on the base in the user's checkout, so the worktree's path is a plausible cause.
         let likely_cause = cause.or_else(|| places.unusual_path(&output).filter(|_| at.to_string() == BASE));
-        if ended.timed_out {
-            output += &format!("\n[ended after {} s, which is its time limit]", check.timeout.as_secs_f64());
-        } else {
-            output += &format!("\n[{}]", ended.status);
-        }
-        Ok(Ran::Failed(Failed { output, likely_cause, denied }))
+        let how = match ended.timed_out {
+            true => format!("ended after {} s, which is its time limit", check.timeout.as_secs_f64()),
+            false => ended.status.to_string(),
+        };
+        Failed { output: format!("{output}\n[{how}]"), likely_cause, denied }
     }
 
     fn places<'a>(&'a self, worktree: &'a StagingWorktree, workdir: &'a Path) -> Places<'a> {
-        Places { root: self.project.root(), worktree: &worktree.path, workdir, git: &worktree.git }
+        Places { root: self.project.root(), worktree: &worktree.path, workdir, git: &worktree.git, is_attempt: false }
     }
 }

@@ -5,7 +5,6 @@
 mod blame;
 mod cancel;
 mod candidate;
-mod cause;
 mod checkout;
 mod command;
 mod findings;
@@ -76,6 +75,8 @@ pub struct Integration {
     pub owners: BTreeMap<TaskId, Vec<OwnedPath>>,
     /// The complete environment of commands.
     pub env: BTreeMap<OsString, OsString>,
+    /// Names of variables that are set for the user, and not for commands.
+    pub hidden_variables: Vec<String>,
     /// How commands are confined.
     pub confinement: Confinement,
     pub cancel: Cancel,

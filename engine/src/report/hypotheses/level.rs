@@ -11,6 +11,7 @@ use mahabharatha_sys::ui::{clean, one_line};
 use super::super::debug::Findings;
 use super::super::text::{gate_logs, headline};
 use super::{Hypothesis, run_again, words};
+use crate::cause::is_hidden_variable;
 use crate::provision;
 
 const MAX_EVIDENCE: usize = 6;
@@ -42,11 +43,15 @@ fn about_blocker(findings: &Findings, run: &Run, blocker: &Blocker) -> Hypothesi
             [failure, ..] => about_gate(run, failure, "red_base", &known),
             [] => plain("red_base"),
         },
-        (None, Some(End::SetupFailed { failure: SetupFailure::Command { command, output, .. } }))
+        (None, Some(End::SetupFailed { failure: SetupFailure::Command { command, output, cause, .. } }))
             if blocker.is_of_run() =>
         {
-            let evidence = key_lines(output, MAX_EVIDENCE).0.iter().map(|line| clean(line)).collect();
-            known("setup_failed", evidence, provision::try_it(command))
+            let lines = key_lines(output, MAX_EVIDENCE).0;
+            let evidence = lines.iter().map(|line| clean(line)).chain(cause.as_deref().map(one_line)).collect();
+            let found = known("setup_failed", evidence, provision::try_it(command));
+            let next = cause.iter().map(|cause| one_line(cause)).chain([found.next.clone()]);
+            let next = next.collect::<Vec<_>>().join(" ");
+            found.next(next)
         }
         (None, Some(End::Paused { cause, why })) if blocker.is_of_run() => match cause {
             PauseCause::OutOfSpace => plain("disk_full"),
@@ -84,9 +89,14 @@ fn about_gate(run: &Run, failure: &GateFailure, code: &'static str, known: &Know
     let likely = failure.cause.as_deref().map(one_line);
     let again = run_again(feature.as_str());
     if let Some(denial) = likely.as_ref().filter(|_| failure.denied) {
-        let command = format!("{again} --accept-config");
+        let command = words::after(again, denial);
         let next = format!("{denial} Then `{command}`.");
         return known("sandbox_denial", [evidence, vec![denial.clone()]].concat(), command).next(next);
+    }
+    if let Some(variable) = likely.as_ref().filter(|likely| is_hidden_variable(likely)) {
+        let command = words::after(again, variable);
+        let next = format!("{variable} Then `{command}`.");
+        return known("hidden_variable", [evidence, vec![variable.clone()]].concat(), command).next(next);
     }
     if let Some((program, line)) = words::missing_tool(output) {
         let next = format!("Install {}, or change the gate's command; then `{again}`.", one_line(program));

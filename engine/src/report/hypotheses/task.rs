@@ -9,11 +9,13 @@ use mahabharatha_core::run::needs::Need;
 use mahabharatha_core::run::{Run, TaskStatus};
 use mahabharatha_core::view::{AttemptView, about_secrets};
 use mahabharatha_sys::proc::shell_word;
+use mahabharatha_sys::sandbox::is_withheld;
 use mahabharatha_sys::ui::{clean, one_line};
 
 use super::super::debug::{Findings, TroubledTask};
 use super::super::text::{body_of, few, headline, sentence};
 use super::{Hypothesis, run_again, try_again, words};
+use crate::cause::is_hidden_variable;
 use crate::offline;
 
 /// Most lines of output that are given as evidence.
@@ -98,7 +100,7 @@ impl Failed<'_> {
             }
             FailCause::Setup => self.setup(feedback),
             FailCause::Agent => match &report.hint {
-                Some(hint) => self.sandbox_denial("agent", feedback, hint),
+                Some(hint) => self.likely(hint, "agent", feedback),
                 None => self.agent(feedback),
             },
             FailCause::Missing | FailCause::Unchanged => {
@@ -126,7 +128,7 @@ impl Failed<'_> {
     fn verification(&self, feedback: &str, report: &JobReport) -> Hypothesis {
         let id = &self.task.id;
         if let Some(hint) = &report.hint {
-            return self.sandbox_denial("verification", feedback, hint);
+            return self.likely(hint, "verification", feedback);
         }
         if let Some((program, line)) = words::missing_tool(feedback) {
             return self.missing_tool("the verification of", program, line);
@@ -165,14 +167,23 @@ impl Failed<'_> {
         Hypothesis::new("verification_failed", cause, try_it).shown_by(lines(feedback)).next(next)
     }
 
-    /// `hint` says what the sandbox kept `what` from, and which setting allows it.
-    fn sandbox_denial(&self, what: &str, feedback: &str, hint: &str) -> Hypothesis {
-        let command = format!("{} --accept-config", self.again());
-        let next = format!("{hint} Then `{command}`.");
-        let from = if offline::is_cause(hint) { "the network" } else { "a file" };
-        let cause = format!("The sandbox kept the {what} of {} from {from}.", self.task.id);
+    /// `hint` says why `what` failed, and what to do.
+    fn likely(&self, hint: &str, what: &str, feedback: &str) -> Hypothesis {
+        let id = &self.task.id;
+        let command = words::after(self.again(), hint);
+        let next = format!("{} Then `{command}`.", one_line(hint));
+        let (code, cause) = match hint {
+            _ if offline::is_cause(hint) => {
+                ("sandbox_denial", format!("The sandbox kept the {what} of {id} from the network."))
+            }
+            _ if is_withheld(hint) => ("sandbox_denial", format!("The sandbox kept the {what} of {id} from a file.")),
+            _ if is_hidden_variable(hint) => {
+                ("hidden_variable", format!("The {what} of {id} does not get a variable of your environment."))
+            }
+            _ => ("verification_failed", format!("The {what} of {id} fails for a reason that its output shows.")),
+        };
         let evidence = lines(feedback).into_iter().chain([one_line(hint)]);
-        Hypothesis::new("sandbox_denial", cause, command).shown_by(evidence).next(next)
+        Hypothesis::new(code, cause, command).shown_by(evidence).next(next)
     }
 
     fn missing_tool(&self, what: &str, program: &str, line: &str) -> Hypothesis {

@@ -64,6 +64,12 @@ pub fn disk(output: &str) -> Option<&str> {
     lines(output).find(|line| DISK.iter().any(|words| line.contains(words)))
 }
 
+/// Returns the command that goes on after what a hint says: changed settings have to be accepted.
+pub fn after(command: String, hint: &str) -> String {
+    let changes = ["to sandbox.", "to env.pass", "`worktrees.setup` in"].iter().any(|words| hint.contains(words));
+    if changes { format!("{command} --accept-config") } else { command }
+}
+
 fn says<'a>(output: &'a str, words: &[&str]) -> Option<&'a str> {
     lines(output).take(MAX_LAST_LINES).find(|line| {
         let line = line.to_lowercase();

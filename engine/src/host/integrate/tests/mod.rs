@@ -136,6 +136,7 @@ impl Lab {
             gates: Vec::new(),
             caches: Vec::new(),
             owners: ["A", "B", "C", "D", "E"].into_iter().map(|id| (task(id), owned_by(id))).collect(),
+            hidden_variables: Vec::new(),
             env: base_env(&[]),
             confinement: Confinement::default(),
             cancel: Cancel::default(),
