@@ -491,6 +491,17 @@ fn a_weaker_sandbox_that_is_used_instead_is_named_with_the_reason() {
 }
 
 #[test]
+fn a_sandbox_that_cannot_be_tried_is_not_done_without() {
+    let repo = Repo::new();
+    repo.config("sandbox: auto\n");
+    let outside = repo.home().join("written");
+    repo.graph("x", &[task(&format!("echo a > a.txt; echo x > {}", outside.display()), "true")]);
+    let ran = repo.run_with(&["run"], &[("TMPDIR", "/nonexistent")]).code(7);
+    ran.says("cannot find out whether bwrap works here: cannot create a temporary directory");
+    assert!(!outside.exists());
+}
+
+#[test]
 fn a_command_that_is_tried_is_told_what_the_sandbox_denied() {
     for sandbox in ["bwrap", "landlock"] {
         let repo = Repo::new();

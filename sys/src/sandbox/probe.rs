@@ -12,7 +12,8 @@ use crate::proc::Cmd;
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Runs a program in such a sandbox; fails with the reason if that does not work here.
+/// Runs a program in such a sandbox. An error of kind `Preflight` says why it does not work here; any other, why that could
+/// not be found out.
 pub fn available(isolation: Isolation) -> Result<()> {
     let refuse = |why: &str| {
         Err(Error::new(Kind::Preflight, format!("{isolation} does not work here: {}", why.trim()))
@@ -26,8 +27,11 @@ pub fn available(isolation: Isolation) -> Result<()> {
     std::fs::create_dir(&worktree).map_err(Error::caused("cannot create a temporary directory"))?;
     let place = Workplace { worktree: &worktree, appears_at: Path::new("/tmp/worktree"), writable: true };
     let sandbox = Sandbox::create(&scratch.path().join("sandbox"), isolation, place)?;
-    let cmd = sandbox.confine(Cmd::shell("touch probe").env("PATH", std::env::var_os("PATH").unwrap_or_default()))?;
+    let cmd = sandbox.confine(Cmd::shell(": > probe").env("PATH", std::env::var_os("PATH").unwrap_or_default()))?;
     let ended = cmd.merged().timeout(PROBE_TIMEOUT).run().map_err(Error::caused("cannot try the sandbox"))?;
+    if ended.timed_out {
+        return Err(Error::new(Kind::Failed, format!("it did not answer within {} s", PROBE_TIMEOUT.as_secs())));
+    }
     let printed = String::from_utf8_lossy(&ended.stdout);
     match sandbox.failure() {
         Some(why) => {
@@ -62,8 +66,22 @@ pub fn choose(mode: SandboxMode) -> Result<Isolation> {
         SandboxMode::Landlock => available(Isolation::Landlock).map(|()| Isolation::Landlock),
         SandboxMode::SandboxExec => available(Isolation::SandboxExec).map(|()| Isolation::SandboxExec),
         SandboxMode::Auto => {
-            let works = |isolation: &Isolation| available(*isolation).is_ok();
-            Ok(SANDBOXES.into_iter().find(works).unwrap_or(Isolation::Off))
+            for isolation in SANDBOXES {
+                match available(isolation) {
+                    Ok(()) => return Ok(isolation),
+                    Err(error) if error.kind() == Kind::Preflight => {}
+                    Err(error) => return Err(unknown(isolation, &error)),
+                }
+            }
+            Ok(Isolation::Off)
         }
     }
+}
+
+/// Returns the error where nobody knows whether a sandbox works: a run must not do without one for that reason.
+fn unknown(isolation: Isolation, error: &Error) -> Error {
+    let kind = if error.kind() == Kind::OutOfSpace { Kind::OutOfSpace } else { Kind::Preflight };
+    Error::new(kind, format!("cannot find out whether {isolation} works here: {}", error.message())).hint(
+        "Mend that, or choose a sandbox yourself: `sandbox: landlock` or `sandbox: off` in .mahabharatha/config.yaml.",
+    )
 }
