@@ -129,7 +129,6 @@ fn wrong_usage_is_exit_code_2() {
         (&["logs", "--since", "soon"], "2026-01-26T10:30:00Z"),
         (&["logs", "--level", "loud"], "[possible values: debug, info, warn, error]"),
         (&["stop", "--grace", "long"], "invalid value 'long'"),
-        (&["worker", "A"], "mahabharatha run"),
         (&["design", "--validate-only", "--force"], "cannot be used with"),
         (&["plan", "x", "--issue", "seven"], "invalid value 'seven'"),
         (&["completions", "tcsh"], "[possible values: bash"),
