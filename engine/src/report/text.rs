@@ -20,6 +20,10 @@ pub fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
+pub fn has_or_have(number: usize) -> &'static str {
+    if number == 1 { "has" } else { "have" }
+}
+
 /// Formats the size of a graph: `3 tasks on 2 levels`.
 pub fn graph_size(graph: &TaskGraph) -> String {
     format!("{} on {}", count(graph.tasks().len(), "task"), count(graph.levels().len(), "level"))
