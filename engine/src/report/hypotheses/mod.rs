@@ -11,6 +11,7 @@ mod words;
 use mahabharatha_core::run::Run;
 use serde::Serialize;
 
+pub use self::state::bring_back;
 use super::debug::{Findings, TroubledTask};
 use super::text::{few, outcome};
 
