@@ -66,7 +66,7 @@ impl Git {
                 continue;
             }
             match unless_unreadable(self.run(["ls-tree", "-d", "-z", "--format=%(objectname)", tree.as_str()]))? {
-                Some(below) => trees.extend(below.parts().filter_map(|name| super::batch::oid(name))),
+                Some(below) => trees.extend(below.parts().filter_map(super::batch::oid)),
                 None => found.push(tree),
             }
         }
