@@ -48,6 +48,28 @@ pub fn missing_program(line: &str) -> Option<&str> {
     (!name.is_empty() && name.chars().all(is_name)).then_some(name)
 }
 
+/// How programs say that they cannot reach another one over the network.
+const OFFLINE: [&str; 12] = [
+    "connection refused",
+    "econnrefused",
+    "could not resolve",
+    "could not connect to",
+    "network is unreachable",
+    "enetunreach",
+    "name resolution",
+    "name or service not known",
+    "nodename nor servname",
+    "no such host",
+    "eai_again",
+    "failed to lookup address",
+];
+
+/// Tells whether a program's output says that it cannot reach the network.
+pub fn tells_of_no_network(output: &str) -> bool {
+    let output = output.to_lowercase();
+    OFFLINE.iter().any(|words| output.contains(words))
+}
+
 /// Returns the key lines as one line; `None` if nothing was printed.
 pub fn key_line(output: &str) -> Option<String> {
     let lines = lines_of(output);

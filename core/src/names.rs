@@ -1,4 +1,4 @@
-//! Suggestions for mistyped names, and words quoted for a shell.
+//! Suggestions for mistyped names, words quoted for a shell, and names of refs.
 
 /// Most names listed in a suggestion.
 const MAX_LISTED: usize = 20;
@@ -38,6 +38,11 @@ pub fn argument_list<'a>(words: impl Iterator<Item = &'a str>) -> String {
     let words: Vec<String> = words.map(shell_word).collect();
     let dashes = if words.iter().any(|word| word.starts_with('-')) { "-- " } else { "" };
     format!("{dashes}{}", words.join(" "))
+}
+
+/// Returns the ref under which an attempt's work in progress is saved.
+pub fn wip_ref(feature: &str, task: &str, attempt: u32) -> String {
+    format!("refs/mahabharatha/{feature}/wip/{task}/{attempt}")
 }
 
 /// Quotes text as one shell word, if it needs quotes.

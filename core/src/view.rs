@@ -12,7 +12,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-pub use self::blockers::{Blocker, Blockers, answer_to, approval_command};
+use self::blockers::told;
+pub use self::blockers::{Blocker, Blockers, about_secrets, answer_to, approval_command};
 pub use self::merged::merged_phrase;
 pub use self::next::{Next, Step};
 pub use self::planned::{Draft, PlannedView};
@@ -46,9 +47,12 @@ pub struct RunView {
     /// Number of the latest event, counted from 1.
     pub seq: u64,
     pub status: &'static str,
-    /// A user stopped it, and nothing has driven it since.
-    #[serde(skip)]
+    /// A user stopped it, and nothing has driven it since. Its status is `paused`.
+    #[serde(rename = "stopped", skip_serializing_if = "std::ops::Not::not")]
     pub is_stopped: bool,
+    /// A user has stopped it, and the process that drives it waits for its agents to end.
+    #[serde(skip)]
+    pub is_stopping: bool,
     /// Paused by a user while a process drives it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
@@ -251,9 +255,13 @@ pub struct WorkerView {
 }
 
 impl RunView {
-    /// Returns the status in a word for people. Programs know a stopped run as paused.
+    /// Returns the status in a word for people. Programs know a stopped run as paused, and one that stops as running.
     pub fn status_word(&self) -> &'static str {
-        if self.is_stopped { "stopped" } else { self.status }
+        match self.status {
+            _ if self.is_stopped => "stopped",
+            _ if self.is_stopping => "stopping",
+            status => status,
+        }
     }
 
     /// Returns the time the run was driven until now; constant while nothing drives it.
@@ -273,7 +281,7 @@ impl RunView {
         if self.ended_at.is_some() {
             return self;
         }
-        self.status = "paused";
+        (self.status, self.is_stopping) = ("paused", false);
         if std::mem::take(&mut self.paused) {
             // The next process clears the pause.
             self.blockers.retain(|blocker| !blocker.is_of_run());
@@ -312,6 +320,7 @@ impl RunView {
             seq: run.seq(),
             status: status_of(run),
             is_stopped: run.ended() == Some(&End::Stopped),
+            is_stopping: run.is_stopping(),
             paused: run.is_paused() && run.ended().is_none(),
             mode: run.mode().to_string(),
             sandbox: run.policy().isolation,
@@ -416,13 +425,14 @@ fn level_view(run: &Run, level: &LevelState, views: &[TaskView]) -> LevelView {
 
 fn task_view(run: &Run, task: &Task, state: &TaskState) -> TaskView {
     let attempts: Vec<AttemptView> = state.attempts.iter().map(|record| attempt_view(run, &task.id, record)).collect();
+    let reason_for_people = |text: &str| told(run, &task.id, state.attempts.last(), text);
     let (status, reason) = match &state.status {
         TaskStatus::Pending => ("pending", None),
-        TaskStatus::Resting { .. } => ("pending", state.carry.feedback.clone()),
+        TaskStatus::Resting { .. } => ("pending", state.carry.feedback.as_deref().map(reason_for_people)),
         TaskStatus::InProgress { .. } => ("in_progress", None),
         TaskStatus::Waiting => ("waiting", Some("needs a person".to_string())),
         TaskStatus::Completed { .. } => ("completed", None),
-        TaskStatus::Blocked { reason, .. } => ("blocked", Some(reason.clone())),
+        TaskStatus::Blocked { reason, .. } => ("blocked", Some(reason_for_people(reason))),
         TaskStatus::Skipped { reason, .. } => ("skipped", Some(reason.clone())),
     };
     let (commit, completed_at) = match &state.status {
@@ -466,8 +476,8 @@ fn attempt_view(run: &Run, task: &TaskId, record: &AttemptRecord) -> AttemptView
         None => ("cancelled", None, Vec::new()),
         Some(JobEnd::Done { .. }) => ("done", None, Vec::new()),
         Some(JobEnd::Failed { feedback, strays, .. }) => {
-            let told = report.as_ref().map(|report| report.with_hint(feedback));
-            ("failed", told, strays.clone())
+            let text = report.as_ref().map(|report| told(run, task, Some(record), &report.with_hint(feedback)));
+            ("failed", text, strays.clone())
         }
         Some(JobEnd::Checkpoint { note }) => ("checkpoint", Some(note.clone()), Vec::new()),
         Some(JobEnd::Blocked { reason }) => ("blocked", Some(reason.clone()), Vec::new()),

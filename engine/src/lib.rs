@@ -8,6 +8,7 @@ pub mod history;
 pub mod host;
 mod launch;
 pub mod lease;
+mod offline;
 pub mod preflight;
 pub mod provision;
 pub mod report;

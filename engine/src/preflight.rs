@@ -295,10 +295,16 @@ fn check_branches(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     Ok(())
 }
 
-fn check_agents(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
+/// Checks that there is a command for each task, and returns the agents that have one.
+pub fn check_commands<'a>(
+    report: &mut Report,
+    config: &'a Config,
+    graph: &'a TaskGraph,
+    agent: Option<&'a str>,
+) -> Result<BTreeSet<&'a str>> {
     let mut seen = BTreeSet::new();
-    for task in ground.graph.tasks().iter().filter(|task| !task.spec.foreground) {
-        let (name, agent) = agent::choose(ground.config, &task.spec, ground.agent)?;
+    for task in graph.tasks().iter().filter(|task| !task.spec.foreground) {
+        let (name, agent) = agent::choose(config, &task.spec, agent)?;
         let without_run = agent.command.is_empty() && task.spec.run.is_none();
         if without_run {
             report.fail(
@@ -310,6 +316,11 @@ fn check_agents(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
             seen.insert(name);
         }
     }
+    Ok(seen)
+}
+
+fn check_agents(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
+    let seen = check_commands(report, ground.config, ground.graph, ground.agent)?;
     if ground.isolation != Isolation::Container {
         for name in substitutes(ground.config, seen) {
             let Some(agent) = ground.config.agent(&name) else { continue };

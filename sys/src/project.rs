@@ -21,7 +21,8 @@ use crate::store::ports::{self, PortLease};
 
 pub use checkout::{BISECTION, operations_in};
 pub use glance::GitDirs;
-pub use paths::{FeaturePaths, job_dir, wip_ref};
+pub use mahabharatha_core::names::wip_ref;
+pub use paths::{FeaturePaths, job_dir};
 pub use worktrees::{above_our_worktrees, is_worktrees_dir, our_worktree};
 
 /// The project and feature that a command works on.

@@ -4,7 +4,8 @@ use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::run::Run;
 use mahabharatha_core::run::effect::Answer;
 use mahabharatha_engine::lease::Lease;
-use mahabharatha_engine::session::control::{is_driven, no_such_task};
+use mahabharatha_engine::session::control::{self, is_driven, no_such_task};
+use mahabharatha_engine::session::diagnosis::changed_settings;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::Ui;
@@ -19,7 +20,9 @@ pub fn print_next_command(place: &Place, ui: &Ui, answer: &Answer) -> Result<()>
     if let Some(lease) = Lease::driving(place.paths.dir()) {
         ui.note(&format!("Session {} goes on with: mahabharatha task next -f {}", lease.session, place.feature));
     } else {
-        ui.note(&format!("{0} is not running. Continue with: mahabharatha run {0}", place.feature));
+        let changed = changed_settings(place, &control::read_run(place)?);
+        let accept = if changed.is_empty() { "" } else { " --accept-config" };
+        ui.note(&format!("{0} is not running. Continue with: mahabharatha run {0}{accept}", place.feature));
     }
     Ok(())
 }

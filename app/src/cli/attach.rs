@@ -1,6 +1,7 @@
 //! `attach`: follows a run that another process drives, and ends as it ends.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use mahabharatha_core::run::End;
@@ -10,13 +11,19 @@ use mahabharatha_engine::session::control;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::journal::Journal;
+use mahabharatha_sys::store::watch;
 use mahabharatha_sys::ui::Ui;
 
+use crate::observe::planned;
 use crate::screen::{Left, Purpose};
 
 use super::exit::ExitCode;
 use super::finish::{Driver, end_stream, finish};
+use super::status::waiting_line;
 use super::{Global, on_screen};
+
+/// Poll interval for the end of the output's reader while there is no run.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 #[command(after_help = "q or Ctrl-C leaves the run going. The exit code is that of the run; 0 if you left.")]
@@ -45,7 +52,10 @@ pub fn attach(place: &Place, ui: &Arc<Ui>, plain: bool) -> Result<ExitCode> {
     let has_screen = !plain && ui.can_open_screen();
     // The screen shows the design before the first run.
     if !has_screen && Journal::read(&place.paths.journal())?.is_empty() {
-        return Err(control::no_run(place));
+        if !has_begun(place, ui)? {
+            return Ok(ExitCode::Done);
+        }
+        return attach(place, ui, plain);
     }
     if has_screen {
         return match on_screen::show(place, ui, Purpose::Watch)? {
@@ -62,6 +72,22 @@ pub fn attach(place: &Place, ui: &Arc<Ui>, plain: bool) -> Result<ExitCode> {
         Followed::Died => Err(died(place)),
         Followed::Left => Ok(goes_on(place, ui)),
     }
+}
+
+/// Waits for the first run of a designed feature; returns whether it has begun, or else the reader has left.
+fn has_begun(place: &Place, ui: &Ui) -> Result<bool> {
+    if !planned(place)?.is_designed() {
+        return Err(control::no_run(place));
+    }
+    ui.note(&waiting_line(place));
+    let changes = watch::feature_changes(place.paths.dir())?;
+    while Journal::read(&place.paths.journal())?.is_empty() {
+        if ui.reader_left() {
+            return Ok(false);
+        }
+        changes.wait(Some(POLL_INTERVAL));
+    }
+    Ok(true)
 }
 
 /// Tells a user who detaches that the run continues.

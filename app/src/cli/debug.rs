@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::Global;
 use super::exit::ExitCode;
-use crate::observe::planned;
+use crate::observe::{Planned, planned};
 
 #[derive(Debug, Args)]
 pub struct DebugArgs {
@@ -31,13 +31,17 @@ pub fn run(global: &Global, ui: &Ui, args: &DebugArgs) -> Result<ExitCode> {
     if args.repair {
         return repair(&place, ui);
     }
-    let Some(findings) = diagnosis::examine_feature(&place, args.task.as_deref())? else {
+    let Some(mut findings) = diagnosis::examine_feature(&place, args.task.as_deref())? else {
         return Err(planned(&place)?.no_run());
     };
+    let planned = findings.is_not_run_yet().then(|| planned(&place));
+    if let Some(Ok(planned)) = &planned {
+        findings.blockers.extend(planned.view.blockers.iter().cloned());
+    }
     if ui.json() {
         ui.pretty(&findings);
     } else {
-        let next = findings.is_not_run_yet().then(|| next_step(&place));
+        let next = planned.map(|planned| next_step(&place, planned));
         ui.painted(&render(&findings, args.task.is_some(), next.as_deref(), ui.paint()));
     }
     let sound = matches!(findings.journal.health, "good" | "torn");
@@ -45,8 +49,8 @@ pub fn run(global: &Global, ui: &Ui, args: &DebugArgs) -> Result<ExitCode> {
 }
 
 /// Returns the command that follows for a feature that has not run yet.
-fn next_step(place: &Place) -> String {
-    planned(place).map_or_else(|_| format!("mahabharatha plan {}", place.feature), |planned| planned.next())
+fn next_step(place: &Place, planned: Result<Planned>) -> String {
+    planned.map_or_else(|_| format!("mahabharatha plan {}", place.feature), |planned| planned.next())
 }
 
 fn repair(place: &Place, ui: &Ui) -> Result<ExitCode> {

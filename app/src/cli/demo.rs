@@ -11,6 +11,7 @@ use mahabharatha_engine::session::{self, Options, Outcome};
 use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::git::{self, FirstCommit, Git, Identity};
+use mahabharatha_sys::proc::shell_word;
 use mahabharatha_sys::project::{Place, Project};
 use mahabharatha_sys::ui::Ui;
 
@@ -66,6 +67,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &DemoArgs) -> Result<ExitCode> {
     let code = match session::run(&place.project, &place.paths, ui, &options)? {
         Outcome::AlreadyCompleted | Outcome::Open => ExitCode::Done,
         Outcome::Ended(End::Completed) => ExitCode::Done,
+        Outcome::Ended(End::Stopped) => return Err(stopped(args.keep.is_some().then_some(&*dir))),
         Outcome::Ended(end) => finish(&place, ui, &end, Driver::Run)?,
     };
     ui.note(&format!(
@@ -84,6 +86,17 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &DemoArgs) -> Result<ExitCode> {
         "\nNext: in a project of yours, `mahabharatha init`, then `mahabharatha plan FEATURE`, `design` and `run`.",
     );
     Ok(code)
+}
+
+/// Returns the error of a demo that was stopped; `kept` is where its project stays.
+fn stopped(kept: Option<&Path>) -> Error {
+    let Some(dir) = kept else {
+        return Error::new(Kind::Stopped, "the demo was stopped, and its project removed")
+            .hint("`mahabharatha demo --keep DIR` keeps it.");
+    };
+    let dir = shell_word(&dir.to_string_lossy());
+    Error::new(Kind::Stopped, "the demo was stopped; its project and its work are kept")
+        .hint(format!("Go on with: mahabharatha -C {dir} run {FEATURE}"))
 }
 
 /// Returns a document without the section under this heading.

@@ -10,6 +10,7 @@ use mahabharatha_sys::error::{Kind, Result};
 use mahabharatha_sys::project::{Place, Project};
 use mahabharatha_sys::sandbox;
 use mahabharatha_sys::store::journal::Journal;
+use mahabharatha_sys::store::locks::FeatureLock;
 use mahabharatha_sys::ui::Ui;
 
 use mahabharatha_core::config::{Config, Isolation, LauncherKind};
@@ -63,10 +64,12 @@ fn examine(global: &Global, ui: &Ui, args: &DoctorArgs) -> Result<Report> {
         },
     );
     let in_containers = config.launcher.kind == LauncherKind::Container;
-    let isolation = match sandbox::choose(config.sandbox.mode) {
-        _ if in_containers => Isolation::Container,
-        Ok(isolation) => isolation,
-        Err(error) => return report.fail_with("sandbox", error).map(|()| report),
+    let isolation = match in_containers {
+        true => Isolation::Container,
+        false => match sandbox::choose(config.sandbox.mode) {
+            Ok(isolation) => isolation,
+            Err(error) => return report.fail_with("sandbox", error).map(|()| report),
+        },
     };
     if in_containers {
         preflight::check_containers(&mut report, &project, &config)?;
@@ -75,12 +78,12 @@ fn examine(global: &Global, ui: &Ui, args: &DoctorArgs) -> Result<Report> {
     }
     preflight::check_sandbox(&mut report, isolation);
     preflight::check_worktrees(&mut report, &project, &config)?;
-    let place = match global.known_place(None) {
-        Ok(place) => place,
+    let gates = args.run_gates.then_some(ui);
+    let (place, source) = match global.find_known_place(None) {
+        Ok(found) => found,
         Err(error) if error.kind() == Kind::Usage && !global.names_a_feature() => {
             let hint = "Its graph and branches were not checked; name it with --feature <name>.";
             report.warn("feature", format!("{}.", error.message()), hint);
-            let gates = if args.run_gates { Some(ui) } else { None };
             examine_without_feature(&mut report, &project, (&config, isolation), gates)?;
             tell_of_gates(ui, args, &config);
             return Ok(report);
@@ -92,8 +95,12 @@ fn examine(global: &Global, ui: &Ui, args: &DoctorArgs) -> Result<Report> {
         Ok(run) => run,
         Err(error) => return report.fail_with("journal", error).map(|()| report),
     };
-    let gates = if args.run_gates { Some(ui) } else { None };
-    if let Err(error) = examine_feature(&mut report, &place, (&config, isolation), run, gates) {
+    let is_completed = run.as_ref().is_some_and(|run| run.ended() == Some(&End::Completed));
+    let how = source.map(|source| format!(" (from {source}; --feature names another)")).unwrap_or_default();
+    report.ok("feature", format!("{}{}{how}", place.feature, if is_completed { " is completed already" } else { "" }));
+    if is_completed {
+        run_gates_again(&mut report, &place, (&config, isolation), gates)?;
+    } else if let Err(error) = examine_feature(&mut report, &place, (&config, isolation), run, gates) {
         report.fail_with("graph", error)?;
     }
     tell_of_gates(ui, args, &config);
@@ -117,12 +124,41 @@ fn examine_without_feature(
     gates: Option<&Ui>,
 ) -> Result<()> {
     preflight::check_default_agent(report, project, config);
+    run_gates(report, project, (config, isolation), gates)
+}
+
+/// Runs the gates on the base, in directories that belong to no feature.
+fn run_gates(
+    report: &mut Report,
+    project: &Project,
+    (config, isolation): (&Config, Isolation),
+    gates: Option<&Ui>,
+) -> Result<()> {
     let Some(ui) = gates.filter(|_| !report.failed()) else { return Ok(()) };
     match session::check_gates_without_feature(report, project, (config, isolation), ui) {
         Err(error) if error.kind() == Kind::Failed => report.fail_with("gates", error.with_kind(Kind::Preflight)),
         Err(error) => report.fail_with("gates", error),
         Ok(()) => Ok(()),
     }
+}
+
+/// Runs the gates for a feature whose run has begun, unless it goes on: that run has its own worktree for them.
+fn run_gates_again(
+    report: &mut Report,
+    place: &Place,
+    settings: (&Config, Isolation),
+    gates: Option<&Ui>,
+) -> Result<()> {
+    let holder = match gates {
+        Some(_) => FeatureLock::try_acquire(place.paths.dir(), &place.paths.holder_file())?.err(),
+        None => None,
+    };
+    if let Some(holder) = holder {
+        let feature = &place.feature;
+        report.warn("gates", format!("not run: a run of {feature} is on ({holder})."), "It runs them itself.");
+        return Ok(());
+    }
+    run_gates(report, &place.project, settings, gates)
 }
 
 /// Checks a feature. Runs its gates only if `gates` says where to announce that.
@@ -133,10 +169,6 @@ fn examine_feature(
     run: Option<Run>,
     gates: Option<&Ui>,
 ) -> Result<()> {
-    if run.as_ref().is_some_and(|run| run.ended() == Some(&End::Completed)) {
-        report.ok("feature", format!("{} is completed already", place.feature));
-        return Ok(());
-    }
     let start = session::start_commit(&place.project, run.as_ref())?;
     let tree = specs::start_tree(&place.project.git(), &start)?;
     let file = specs::read_graph(&place.paths, &tree)?;
@@ -162,7 +194,7 @@ fn examine_feature(
     preflight::check_ground(report, &ground)?;
     match gates {
         Some(_) if run.is_some_and(|run| run.has_begun()) => {
-            report.warn("gates", "not run: the feature's run has begun.", "It runs them before each level lands.");
+            run_gates_again(report, place, (config, isolation), gates)?;
         }
         Some(ui) if !report.failed() => session::check_gates(report, &ground, file, ui)?,
         _ => {}

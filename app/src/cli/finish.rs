@@ -1,12 +1,13 @@
 //! Reports how a run ended: the reason, the next command, and the exit code.
 
 use mahabharatha_core::excerpt::{key_lines, summary};
+use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::run::event::{GateFailure, JobEnd, SETUP, SetupFailure};
 use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run, TaskState};
 use mahabharatha_core::view::{Blocker, RunView, answer_to, merged_phrase};
 use mahabharatha_engine::provision;
 use mahabharatha_engine::report::stream::{Ended, event_line};
-use mahabharatha_engine::report::text::gate_logs;
+use mahabharatha_engine::report::text::{count, gate_logs, sentence};
 use mahabharatha_engine::session::{self, control};
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::short_branch;
@@ -70,14 +71,16 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
         End::SetupFailed { failure } => Err(setup_failed(place, failure, &go_on)),
         End::GateFailed { level, gate } => {
             let mut error = Error::new(Kind::Gate, format!("level {level} is not merged: its gate {gate} failed"));
-            if let Some((failure, why)) = failed_gate(&control::read_run(place)?) {
-                error = show_output(error.detail(summary(&why)), place, &failure);
+            let failed = failed_gate(&control::read_run(place)?);
+            let task = failed.as_ref().and_then(|(_, task, _)| task.as_ref()).map_or("TASK", TaskId::as_str);
+            if let Some((failure, _, why)) = &failed {
+                error = show_output(error.detail(summary(why)), place, failure);
             }
             if driver == Driver::Session {
                 return Err(error.hint(format!("`{go_on}` names the task that fixes it.")));
             }
             Err(error.hint(format!(
-                "`{go_on}` tries to fix it once more; before that, repeat a task with `mahabharatha retry -f {feature} TASK`, or commit your own fix in {}.",
+                "`{go_on}` tries to fix it once more; before that, repeat a task with `mahabharatha retry -f {feature} {task}`, or commit your own fix in {}.",
                 place.paths.staging_worktree().display()
             )))
         }
@@ -148,11 +151,13 @@ fn blocked(place: &Place, run: &Run, go_on: &str) -> Error {
     let answer = stuck.iter().find_map(|blocker| answer_to(run, blocker.task.as_ref()?));
     error.hint(match (stuck.as_slice(), answer) {
         ([], _) => format!("See `mahabharatha status {feature}`."),
-        ([only], None) => format!("{} Then `{go_on}`.", sentence(&only.resolution)),
-        ([_], Some(answer)) => format!("{} Then `{go_on}`.", sentence(&answer)),
-        (_, Some(answer)) => format!("{} {all} repeats every blocked task. Then `{go_on}`.", sentence(&answer)),
+        // A way out that goes on by itself needs nothing more.
+        ([only], None) if only.resolution.contains(&format!("&& {go_on}")) => format!("{}.", sentence(&only.resolution)),
+        ([only], None) => format!("{}. Then `{go_on}`.", sentence(&only.resolution)),
+        ([_], Some(answer)) => format!("{}. Then `{go_on}`.", sentence(&answer)),
+        (_, Some(answer)) => format!("{}. {all} repeats every blocked task. Then `{go_on}`.", sentence(&answer)),
         (_, None) => format!(
-            "Fix the causes, then {all}; or go on without a task: `mahabharatha skip -f {feature} TASK --reason TEXT`. Then \
+            "Fix the causes (`mahabharatha debug -f {feature}` says how), then {all}; or go on without a task: `mahabharatha skip -f {feature} TASK --reason TEXT`. Then \
              `{go_on}`."
         ),
     })
@@ -187,10 +192,15 @@ fn setup_log(place: &Place) -> String {
     }
 }
 
-fn failed_gate(run: &Run) -> Option<(GateFailure, String)> {
+/// Returns the failure of the current level's gate, the task that is to blame if one is, and why the level failed.
+fn failed_gate(run: &Run) -> Option<(GateFailure, Option<TaskId>, String)> {
     match &run.current_level()?.status {
-        LevelStatus::Failed { failure: LevelFailure::Gate { failure, why } } => Some((failure.clone(), why.clone())),
-        LevelStatus::Fixing { failure, task, .. } => Some((failure.clone(), format!("{task} is to blame"))),
+        LevelStatus::Failed { failure: LevelFailure::Gate { failure, task, why } } => {
+            Some((failure.clone(), task.clone(), why.clone()))
+        }
+        LevelStatus::Fixing { failure, task, .. } => {
+            Some((failure.clone(), Some(task.clone()), format!("{task} is to blame")))
+        }
         _ => None,
     }
 }
@@ -201,7 +211,8 @@ fn show_output(error: Error, place: &Place, failure: &GateFailure) -> Error {
     let error = error.detail(format!("{}: {}{clean}", failure.gate, failure.command));
     let (output, end) = failure.output_and_end();
     let (lines, others) = key_lines(output, MAX_LINES);
-    let more = (others > 0).then(|| format!("    … {others} lines more: {}", gate_logs(&place.feature, &failure.gate)));
+    let left_out = count(others, "more line");
+    let more = (others > 0).then(|| format!("    … {left_out}: {}", gate_logs(&place.feature, &failure.gate)));
     let shown = lines.iter().map(String::as_str).chain(end).map(|line| format!("    {}", fit(line, MAX_COLUMNS)));
     let cause = failure.cause.iter().map(|cause| format!("    Likely cause: {cause}"));
     shown.chain(more).chain(cause).fold(error, Error::detail)
@@ -210,12 +221,6 @@ fn show_output(error: Error, place: &Place, failure: &GateFailure) -> Error {
 /// Returns what the user can do about the first blocker of the run.
 fn resolution_of_blocker(place: &Place, go_on: &str) -> Result<String> {
     let blockers = RunView::of(&control::read_run(place)?).blockers;
-    let resolution = blockers.first().map(|blocker| sentence(&blocker.resolution));
+    let resolution = blockers.first().map(|blocker| format!("{}.", sentence(&blocker.resolution)));
     Ok(resolution.unwrap_or_else(|| format!("Go on with: {go_on}")))
-}
-
-fn sentence(text: &str) -> String {
-    let mut rest = text.chars();
-    let first = rest.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", rest.as_str())
 }

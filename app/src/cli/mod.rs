@@ -58,10 +58,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::builder::RangedI64ValueParser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use mahabharatha_core::config::WORKERS;
 use mahabharatha_sys::error::{Error, Kind, Result};
-use mahabharatha_sys::proc;
+use mahabharatha_sys::proc::{self, shell_word};
 use mahabharatha_sys::ui::{Color, Flags, Style, Ui};
 
 use exit::ExitCode;
@@ -263,8 +264,27 @@ fn parse(words: Vec<OsString>) -> std::result::Result<Cli, clap::Error> {
         let usage = format!("{} {RUN} [OPTIONS] [FEATURE]", called_as());
         command = command.mut_subcommand(KURUKSHETRA, |run| run.override_usage(usage));
     }
-    let mut matches = command.try_get_matches_from_mut(words)?;
+    let found = command.try_get_matches_from_mut(words.clone());
+    let mut matches = found.map_err(|error| with_separator(error, &command, &words))?;
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
+/// Adds to a usage error how `sandbox` takes a command: clap names `--` only for arguments that begin with a dash.
+fn with_separator(mut error: clap::Error, command: &clap::Command, words: &[OsString]) -> clap::Error {
+    let Some(ContextValue::String(unexpected)) = error.get(ContextKind::InvalidArg) else { return error };
+    let subcommand = words.iter().skip(1).find(|word| command.find_subcommand(word).is_some());
+    let at = words.iter().rposition(|word| word.to_str() == Some(unexpected));
+    let (Some(at), true) = (at, subcommand.is_some_and(|name| name == "sandbox")) else { return error };
+    if error.kind() != ErrorKind::UnknownArgument || unexpected.starts_with('-') {
+        return error;
+    }
+    let line = |words: &[OsString]| {
+        let words: Vec<String> = words.iter().map(|word| shell_word(&word.to_string_lossy())).collect();
+        words.join(" ")
+    };
+    let tip = format!("to run a command, use '{} {} -- {}'", called_as(), line(&words[1..at]), line(&words[at..]));
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    error
 }
 
 /// Converts a usage error of clap.

@@ -12,9 +12,14 @@ impl Global {
 
     /// Like `place`, but the feature must exist already, whatever names it.
     pub fn known_place(&self, argument: Option<&str>) -> Result<Place> {
+        self.find_known_place(argument).map(|(place, _)| place)
+    }
+
+    /// Like `known_place`, with what named the feature if neither argument nor flag did.
+    pub fn find_known_place(&self, argument: Option<&str>) -> Result<(Place, Option<&'static str>)> {
         let (place, source) = self.find_place(argument)?;
         place.project.check_known(&place.feature, source)?;
-        Ok(place)
+        Ok((place, source))
     }
 
     /// Like `known_place`; if the project has no feature at all, one of which only the directory is left will do.

@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use clap::Args;
+use mahabharatha_core::excerpt::few;
 use mahabharatha_core::ids::TaskId;
+use mahabharatha_core::run::Run;
 use mahabharatha_core::run::notes::{MAX_NOTE_CHARS, checked_note};
 use mahabharatha_engine::report::stream::event_line;
+use mahabharatha_engine::session::diagnosis::changed_settings;
 use mahabharatha_engine::session::{self, control};
 use mahabharatha_engine::specs;
 use mahabharatha_sys::error::{Error, Kind, Result};
+use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::Ui;
 
 use super::exit::ExitCode;
@@ -58,6 +62,9 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &RetryArgs) -> Result<ExitCode> 
         return super::run::run(global, ui, &RunArgs::in_lines());
     }
     answer::print_next_command(&place, ui, &answer)?;
+    if !answer.accepted.is_empty() && control::is_driven(&place)? {
+        warn_of_changes(&place, ui, &before);
+    }
     let is_over =
         |task: &TaskId| before.task(task).is_some_and(|state| max_usd.is_some_and(|limit| state.spent_usd() >= limit));
     // Any other refusal is printed and counts as a failure.
@@ -66,6 +73,19 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &RetryArgs) -> Result<ExitCode> 
         refused if refused.iter().all(|refusal| is_over(&refusal.task)) => ExitCode::Paused,
         _ => ExitCode::Failed,
     })
+}
+
+/// Warns that the process which drives the run goes on with the configuration that it began with.
+fn warn_of_changes(place: &Place, ui: &Ui, run: &Run) {
+    let changed = changed_settings(place, run);
+    if !changed.is_empty() {
+        let feature = &place.feature;
+        ui.warn(&format!(
+            ".mahabharatha/config.yaml changed since this run began ({}), and the run does not use it yet: mahabharatha \
+             stop {feature} && mahabharatha run {feature} --accept-config",
+            few(&changed)
+        ));
+    }
 }
 
 /// Returns the note as it is kept; `-` stands for standard input.

@@ -13,6 +13,7 @@ use mahabharatha_core::run::event::{Intent, Schedule};
 use mahabharatha_engine::agent;
 use mahabharatha_engine::containers::Containers;
 use mahabharatha_engine::history;
+use mahabharatha_engine::preflight::{self, Report};
 use mahabharatha_engine::report::plan::{render_containers, render_plan, render_routes};
 use mahabharatha_engine::session::{self, Options, Outcome, control};
 use mahabharatha_engine::specs;
@@ -286,6 +287,9 @@ fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
     let file = specs::read_graph(&place.paths, &tree)?;
     let (graph, problems) = specs::valid_graph(&place.paths, &file, Some(&tree), config.graph_rules())?;
     specs::warnings(&problems).for_each(|warning| ui.warn(&warning));
+    let mut report = Report::default();
+    preflight::check_commands(&mut report, &config, &graph, args.agent.as_deref())?;
+    report.conclude(|warning| ui.warn(&warning))?;
     let schedule = args.schedule.map_or(config.run.schedule, Schedule::from);
     let plan = Plan::new(&graph, args.workers.unwrap_or(config.workers.count));
     let is_done = |id: &TaskId| run.as_ref().and_then(|run| run.task(id)).is_some_and(|task| !task.is_open());

@@ -64,6 +64,7 @@ pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
     let list = tasks::list_of(&place.project, &place.feature).and_then(Result::ok);
     let mut changes: Option<Changes> = None;
     let mut shown = String::new();
+    let mut waited = false;
     loop {
         if let (Some(changes), Some(dir)) = (&mut changes, list.as_ref().and_then(TaskList::dir)) {
             changes.watch_also(&dir);
@@ -73,15 +74,24 @@ pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
             ui.screen(&look.text);
             shown = look.text;
         }
-        if !look.driven || ui.reader_left() {
+        if !(look.driven || look.awaits_run) || ui.reader_left() {
             return Ok(ExitCode::Done);
         }
+        // The exit of a holder is watched from the time when there is one.
+        changes = changes.filter(|_| look.awaits_run || !waited);
+        waited = look.awaits_run;
         match &changes {
             Some(changes) => {
-                changes.wait(ui.has_screen().then_some(TICK_INTERVAL));
+                changes.wait((ui.has_screen() && look.driven).then_some(TICK_INTERVAL));
             }
             // Start watching before the next look, so that no change is missed.
-            None => changes = Some(watch::feature_changes(place.paths.dir())?),
+            None => {
+                let mut watched = watch::feature_changes(place.paths.dir())?;
+                if look.awaits_run {
+                    watched.watch_also(place.paths.specs());
+                }
+                changes = Some(watched);
+            }
         }
     }
 }
@@ -90,12 +100,15 @@ struct Look {
     text: String,
     /// A process or session drives the run, so more changes follow.
     driven: bool,
+    /// It is designed, and a watcher waits for its first run.
+    awaits_run: bool,
 }
 
 /// Returns the status. For a screen, the most important part is first, since a screen cuts off the end.
 fn look(place: &Place, ui: &Ui, watched: bool) -> Result<Look> {
     let Some(mut feed) = Feed::find(place)? else {
-        return Ok(Look { text: not_run_yet(place, ui)?, driven: false });
+        let (text, is_designed) = not_run_yet(place, ui, watched)?;
+        return Ok(Look { text, driven: false, awaits_run: watched && is_designed });
     };
     let mut data = if ui.json() { feed.read()? } else { feed.read_without_gates()? };
     let driven = data.driven;
@@ -114,7 +127,7 @@ fn look(place: &Place, ui: &Ui, watched: bool) -> Result<Look> {
             leave_to_system(status);
             leave_to_system((feed, data));
         }
-        return Ok(Look { text, driven });
+        return Ok(Look { text, driven, awaits_run: false });
     }
     let view = &data.view;
     let details = ui.verbose().then(|| details(place, view, watched)).transpose()?;
@@ -141,7 +154,7 @@ fn look(place: &Place, ui: &Ui, watched: bool) -> Result<Look> {
     if !watched {
         leave_to_system((feed, data));
     }
-    Ok(Look { text, driven })
+    Ok(Look { text, driven, awaits_run: false })
 }
 
 /// Does not free memory that the end of the process frees at once: for 10,000 tasks that takes an eighth of the time.
@@ -149,15 +162,23 @@ fn leave_to_system<T>(value: T) {
     std::mem::forget(value);
 }
 
-/// Formats a feature that is planned or designed; an error if nothing is known about it.
-fn not_run_yet(place: &Place, ui: &Ui) -> Result<String> {
+/// Formats a feature that is planned or designed, and tells whether it is designed; an error if nothing is known about it.
+fn not_run_yet(place: &Place, ui: &Ui, watched: bool) -> Result<(String, bool)> {
     let mut planned = planned(place)?;
+    let is_designed = planned.is_designed();
     if ui.json() {
-        return Ok(planned.json(place)?.to_string());
+        return Ok((planned.json(place)?.to_string(), is_designed));
     }
     let requirements = planned.requirements.map(|status| status.to_string());
     let text = planned_text(&planned.view, requirements.as_deref(), &planned.next(), ui.columns(), ui.paint());
-    Ok(text + &setup_line(place.project.setup_cost()?))
+    let waits = if watched && is_designed { format!("\n{}\n", waiting_line(place)) } else { String::new() };
+    Ok((text + &setup_line(place.project.setup_cost()?) + &waits, is_designed))
+}
+
+/// Says that a command which follows a run waits for the first one.
+pub fn waiting_line(place: &Place) -> String {
+    let feature = &place.feature;
+    format!("{feature} has not run yet; waiting for `mahabharatha run {feature}` (Ctrl-C ends the wait)")
 }
 
 /// Formats the cost that is not charged to a feature yet; empty if there is none.

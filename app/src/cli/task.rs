@@ -141,7 +141,9 @@ impl Call<'_> {
             }
             Verb::Next => self.next(),
             Verb::Claim { tasks } => {
-                let claims = self.caller.claim(answer::task_ids(tasks)?)?;
+                let tasks = answer::task_ids(tasks)?;
+                answer::check_tasks(&control::read_run(self.place)?, &tasks)?;
+                let claims = self.caller.claim(tasks)?;
                 self.print_claims(&claims);
                 Ok(if claims.refused.is_empty() { ExitCode::Done } else { ExitCode::Failed })
             }

@@ -47,6 +47,7 @@ fn of_run(place: &Place) -> Result<Option<Listed>> {
     let view = control::view(place, &run, driven)?;
     Ok(Some(Listed {
         is_stopped: view.is_stopped,
+        word: Some(view.status_word()),
         created_at: Some(view.started_at),
         updated_at: Some(view.updated_at),
         problem: view.blockers.first().map(ToString::to_string),

@@ -68,6 +68,11 @@ pub(super) fn draft_of(design: &specs::FoundDesign, requirements: ApprovalStatus
 }
 
 impl Planned {
+    /// Tells whether there is a valid design, so that a run may begin.
+    pub fn is_designed(&self) -> bool {
+        self.graph.is_some()
+    }
+
     /// Returns the command that follows.
     pub fn next(&self) -> String {
         let feature = &self.view.feature;

@@ -35,6 +35,7 @@ impl Data {
     pub fn state(&self) -> (Sign, &'static str) {
         let asks = || self.view.tasks.iter().any(|task| self.sign(task) == Sign::Asks);
         match self.view.status {
+            _ if self.view.is_stopping => (Sign::Warning, self.view.status_word()),
             "completed" => (Sign::Done, "completed"),
             "failed" => (Sign::Failed, "failed"),
             "undone" => (Sign::Skipped, "undone"),

@@ -397,6 +397,50 @@ fn a_failed_gate_shows_its_name_its_last_lines_and_the_key_that_continues() {
 }
 
 #[test]
+fn the_problems_the_keys_and_the_cursor_name_one_task() {
+    let tasks = ["KEY", "ASK", "BUSY"].map(|id| task(id, "Make it", 1, &[]));
+    let mut sample = Sample::start("x", 3, &tasks);
+    for _ in 0..3 {
+        sample.after(60).fails("KEY", "it is red").after(3_600).happens(&Event::Woke);
+    }
+    sample.asks("ASK", "Which one?");
+    let mut shown = Shown::new(&sample, true);
+    let says = |shown: &Shown<'_>, parts: &[&str], others: &[&str]| {
+        for size in SIZES {
+            let text = shown.at(size);
+            let is_low = size.1 < 16;
+            for part in parts.iter().filter(|part| !is_low || part.starts_with('❯')) {
+                assert!(text.contains(part), "{part} is missing:\n{text}");
+            }
+            assert!(others.iter().all(|part| !text.contains(part)), "{others:?}:\n{text}");
+        }
+    };
+    let ask =
+        ["❯? ASK", "mahabharatha retry -f x ASK", "r answer ASK   s skip ASK   d diff ASK", "  r answer  s skip  "];
+    says(&shown, &ask, &["retry -f x KEY"]);
+    shown.press(&[Key::Char('r')]);
+    assert!(matches!(&shown.state.prompt, Some(prompt) if prompt.action.question().contains("ASK")));
+    shown.press(&[Key::Esc, Key::Char('j')]);
+    let key = ["❯✗ KEY", "mahabharatha retry -f x KEY", "r retry KEY   s skip KEY   d diff KEY", "  r retry  s skip  "];
+    says(&shown, &key, &["retry -f x ASK", "r answer"]);
+    shown.press(&[Key::Char('j')]);
+    says(&shown, &["❯◐ BUSY", "n select KEY", "n next problem"], &["r answer", "r retry", "s skip"]);
+    shown.press(&[Key::Char('n')]);
+    says(&shown, &key, &["r answer"]);
+}
+
+#[test]
+fn a_run_whose_agents_are_ending_is_stopping() {
+    let mut sample = midrun();
+    let command = Command::Stop { force: false, grace_ms: 10_000, worker: None };
+    sample.happens(&Event::Asked { request: "1".to_string(), command });
+    let shown = Shown::new(&sample, true).at((80, 24));
+    assert!(shown.lines().next().unwrap().contains("! stopping"), "{shown}");
+    let shown = Shown::new(&sample, false).at((80, 24));
+    assert!(shown.lines().next().unwrap().contains("! paused"), "no process waits for them: {shown}");
+}
+
+#[test]
 fn the_number_of_workers_is_not_changed_while_nothing_runs() {
     let sample = midrun();
     let mut shown = Shown::new(&sample, false);

@@ -115,7 +115,7 @@ fn a_listed_task_cannot_be_marked_completed_before_it_is() {
     let path = path_to_the_program();
     let talk = bench.talk_with(&[("PATH", &path), ("CLAUDE_CODE_TASK_LIST_ID", "x")], &["Go."]);
     let results = talk.results();
-    assert!(results[3].contains("A-1 is not completed: to be created, and not there: out.txt"), "{results:#?}");
+    assert!(results[3].contains("A-1 is not completed: missing: out.txt, which the task must create"), "{results:#?}");
     assert!(results[5].contains("Updated task"), "{results:#?}");
     assert_ne!(bench.repo.task_status("A-1"), "completed");
 }

@@ -63,7 +63,7 @@ fn serve(repo: &Repo) {
 
 fn nothing(_: &Repo) {}
 
-const CASES: [Case; 17] = [
+const CASES: [Case; 19] = [
     Case {
         happens: || tried_once("", &[making_a("echo wrong > a.txt", "cat a.txt; grep right a.txt")], 3),
         code: "verification_failed",
@@ -247,6 +247,34 @@ const CASES: [Case; 17] = [
         then: Some(0),
     },
     Case {
+        happens: || offline("", &format!("{OFFLINE}; exit 1")),
+        code: "sandbox_denial",
+        task: Some("A"),
+        evidence: "This project turns the network off for verifications and gates (`sandbox.network: false`)",
+        command: "mahabharatha retry A -f x && mahabharatha run x --accept-config",
+        fix: |repo| {
+            repo.config("agent: command\nretry: { max_attempts: 1 }\nsandbox: { mode: auto }\n");
+            graph(repo, making_a("echo a > a.txt", "true"));
+        },
+        then: Some(0),
+    },
+    Case {
+        happens: || {
+            offline(
+                &format!(
+                    "quality_gates: [{{ name: fetch, command: \"test ! -e a.txt || {{ {OFFLINE}; exit 1; }}\" }}]\nmerge: {{ remediation_attempts: 0 }}\n"
+                ),
+                "true",
+            )
+        },
+        code: "sandbox_denial",
+        task: None,
+        evidence: "This project turns the network off for verifications and gates (`sandbox.network: false`)",
+        command: "mahabharatha run x --accept-config",
+        fix: |repo| repo.config("agent: command\nretry: { max_attempts: 1 }\nsandbox: { mode: auto }\n"),
+        then: Some(0),
+    },
+    Case {
         happens: || denied(GATE_THAT_READS, "true"),
         code: "sandbox_denial",
         task: None,
@@ -290,6 +318,22 @@ fn denied(config: &str, verification: &str) -> Repo {
     let repo = Repo::new();
     fs::write(repo.home().join("settings"), "").unwrap();
     repo.config(&sandboxed("", config));
+    graph(&repo, making_a("echo a > a.txt", verification));
+    repo.commit("specs");
+    let ran = repo.run(&["run"]);
+    assert!(matches!(ran.code, 3 | 4), "{}", ran.stderr);
+    repo
+}
+
+/// A command that says what curl does without a network.
+const OFFLINE: &str = "echo 'curl: (6) Could not resolve host: example.com' >&2";
+
+/// A run in a project that turns the network off for verifications and gates.
+fn offline(config: &str, verification: &str) -> Repo {
+    let repo = Repo::new();
+    repo.config(&format!(
+        "agent: command\nretry: {{ max_attempts: 1 }}\nsandbox: {{ mode: auto, network: false }}\n{config}"
+    ));
     graph(&repo, making_a("echo a > a.txt", verification));
     repo.commit("specs");
     let ran = repo.run(&["run"]);
@@ -401,6 +445,39 @@ fn a_full_disk_of_worktrees_is_named() {
 }
 
 #[test]
+fn a_common_cause_is_named_only_if_the_output_is_alike() {
+    let failing = |one: &str, two: &str| {
+        let making = |id: &str, file: &str, says: &str| {
+            let verification = json!({ "command": format!("echo '{says}'; exit 1"), "timeout_seconds": 30 });
+            with(task(id, 1, file, &format!("echo a > {file}")), json!({ "verification": verification }))
+        };
+        let repo = tried_once("", &[making("A", "a.txt", one), making("B", "b.txt", two)], 3);
+        let found = repo.run(&["debug", "--json"]).code(0).json();
+        found["hypotheses"].as_array().unwrap().iter().find(|one| one["code"] == "common_cause").cloned()
+    };
+    assert_eq!(failing("error: a is 1", "error: no such column"), None);
+    let named = failing("error: the database is down", "error: the database is down").unwrap();
+    assert_eq!(named["evidence"][0], "error: the database is down", "{named:#}");
+    assert!(named["cause"].as_str().unwrap().starts_with("A, B failed in the same way"), "{named:#}");
+    assert_eq!(failing("", ""), None, "an exit code alone shows nothing");
+}
+
+#[test]
+fn status_says_what_to_do_about_files_of_others_and_where_to_find_other_causes() {
+    let repo = tried_once("", &[making_a("echo a > a.txt; echo b > b.txt", "true")], 3);
+    let way_out = "if it may change them: `mahabharatha task grant -f x A b.txt && mahabharatha run x`; otherwise";
+    repo.run(&["status"]).code(0).says(way_out);
+    let problem = &repo.status()["problems"][0];
+    assert_eq!(
+        (&problem["kind"], &problem["commands"][0]),
+        (&json!("strays"), &json!("mahabharatha task grant -f x A b.txt"))
+    );
+    let repo = tried_once("", &[making_a("echo wrong > a.txt", "cat a.txt; grep right a.txt")], 3);
+    let way_out = "fix the cause (`mahabharatha debug -f x A` says how), then `mahabharatha retry -f x A`";
+    repo.run(&["status"]).code(0).says(way_out);
+}
+
+#[test]
 fn a_file_of_the_user_that_is_in_the_way_is_no_lock() {
     let repo = Repo::new();
     let lock = json!({ "files": { "create": ["index.lock"] }, "verification": { "command": "true" } });
@@ -422,6 +499,10 @@ fn a_run_that_is_on_is_named_as_what_holds_the_feature() {
     let first = &found["hypotheses"][0];
     assert_eq!((&first["code"], &first["command"]), (&json!("lock"), &json!("mahabharatha stop -f x")));
     assert!(first["evidence"][0].as_str().unwrap().contains(&format!("process {}", run.pid())), "{first}");
+    repo.run(&["debug"])
+        .says(&format!("The run is under way (process {}); nothing is wrong with it. [lock]", run.pid()))
+        .does_not_say("saved nowhere else")
+        .does_not_say("worktrees/x/worker-0");
     in_shell(&repo, "mahabharatha stop -f x").code(0);
     run.wait().code(130);
     let stopped = named(&repo, "stopped");

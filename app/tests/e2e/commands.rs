@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::{Ran, Repo, simple, with};
+use crate::support::{Background, Ran, Repo, simple, with};
 
 const COMMANDS: &[&str] = &[
     "init",
@@ -178,6 +179,47 @@ fn the_demo_shows_the_whole_way_and_leaves_nothing() {
     ] {
         assert!(demo.stderr.contains(text), "{text} is not in\n{}", demo.stderr);
     }
+}
+
+#[test]
+fn a_demo_that_is_stopped_says_what_is_left_of_it() {
+    let (tmp, repo) = (tempfile::tempdir().unwrap(), Repo::new());
+    let kept = repo.join("kept");
+    let stop = |args: &[&str], project: &dyn Fn() -> Option<PathBuf>| {
+        let mut command = repo.command(args);
+        command.env("TMPDIR", tmp.path());
+        let demo = Background::start(command);
+        let has_begun = |dir: PathBuf| dir.join(".git/mahabharatha/statistics/jobs").exists();
+        repo.wait_until("an attempt has begun", || project().is_some_and(has_begun));
+        demo.signal("INT");
+        demo.wait().code(130)
+    };
+    let temporary = || fs::read_dir(tmp.path()).unwrap().flatten().map(|entry| entry.path()).find(|path| path.is_dir());
+    stop(&["demo"], &temporary)
+        .says("the demo was stopped, and its project removed")
+        .says("`mahabharatha demo --keep DIR` keeps it.")
+        .does_not_say("mahabharatha run statistics\n\n")
+        .does_not_say("Go on with");
+    assert_eq!(fs::read_dir(tmp.path()).unwrap().count(), 0);
+    let go_on = format!(
+        "Go on with: mahabharatha -C {} run statistics",
+        mahabharatha_core::names::shell_word(kept.to_str().unwrap())
+    );
+    stop(&["demo", "--keep", "kept"], &|| Some(kept.clone())).says(&go_on);
+    repo.run(&["-C", kept.to_str().unwrap(), "run", "statistics"]).code(0);
+}
+
+#[test]
+fn a_command_for_the_sandbox_without_the_separator() {
+    let repo = Repo::new();
+    for (args, tip) in [
+        (&["sandbox", "ls", "-l"][..], "use 'mahabharatha sandbox -- ls -l'"),
+        (&["-f", "x", "sandbox", "--task", "A", "ls"], "use 'mahabharatha -f x sandbox --task A -- ls'"),
+        (&["sandbox", "--json", "ls"], "use 'mahabharatha sandbox --json -- ls'"),
+    ] {
+        repo.run(args).code(2).says("unexpected argument 'ls' found").says(tip);
+    }
+    repo.run(&["status", "x", "sandbox"]).code(2).does_not_say("use 'mahabharatha");
 }
 
 #[test]

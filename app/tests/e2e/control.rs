@@ -154,6 +154,31 @@ fn tasks_are_skipped_while_the_run_is_on() {
     assert!(tree.contains_key("a1") && !tree.contains_key("a2") && !tree.contains_key("b1"));
 }
 
+#[test]
+fn a_retry_says_that_the_run_does_not_use_the_changed_configuration_yet() {
+    let repo = Repo::new();
+    repo.config("agent: command\nretry: { max_attempts: 1 }\n");
+    repo.graph("x", &[held("A-1", 1, "a1"), failing("A-2", 1, "a2")]);
+    let run = repo.run_until_up(&["A-1"]);
+    repo.wait_until("A-2 is blocked", || repo.task("A-2")["status"] == "blocked");
+    repo.run(&["retry", "A-2"]).code(0).does_not_say("config.yaml");
+    repo.config(
+        "agent: command\nretry: { max_attempts: 2 }\nsandbox: { mode: off }\nenv: { pass: [A] }\nquality_gates: [{ name: lint, command: 'true' }]\n",
+    );
+    repo.wait_until("A-2 is blocked again", || {
+        repo.task("A-2")["status"] == "blocked" && repo.task("A-2")["attempt"] == 2
+    });
+    repo.run(&["retry", "A-2"])
+        .code(0)
+        .says("A-2: queued again")
+        .says("config.yaml changed since this run began (env.pass, quality_gates.lint.command, quality_gates.lint.required")
+        .says("and the run does not use it yet: mahabharatha stop x && mahabharatha run x --accept-config");
+    repo.run(&["stop", "x"]).code(0);
+    run.wait().code(130);
+    let skipped = repo.run(&["skip", "A-2", "--reason", "not needed", "--yes"]).code(0);
+    skipped.says("x is not running. Continue with: mahabharatha run x --accept-config");
+}
+
 /// A level that is complete and cannot land, because a person's file is in the way.
 fn ready_to_merge() -> Repo {
     let repo = Repo::new();

@@ -86,6 +86,12 @@ fn a_feature_whose_run_was_refused_has_not_run_yet() {
     repo.run(&["run"]).code(6);
     let told = repo.run(&["debug"]).code(0).says("x: not run yet; next: mahabharatha run x");
     told.does_not_say("No problem was found").does_not_say("cannot be told");
+    // A graph that is no longer valid is called that everywhere, with the problem.
+    repo.write(".gsd/specs/x/task-graph.json", "{");
+    repo.run(&["list"]).code(0).says("invalid");
+    let cause = "task-graph.json";
+    repo.run(&["status"]).code(0).says("x: invalid, not run yet").says(cause);
+    repo.run(&["debug"]).code(0).says("design: ").says(cause).says("mahabharatha design x --validate-only");
 }
 
 #[test]

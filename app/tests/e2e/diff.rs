@@ -199,6 +199,36 @@ fn a_running_task_shows_its_worktree_and_nothing_of_the_repository_is_executed()
 }
 
 #[test]
+fn what_a_killed_attempt_left_is_shown_before_the_next_run_saves_it() {
+    let repo = Repo::new();
+    repo.write(".gitattributes", "*.txt filter=spy diff=spy\n");
+    repo.commit("attributes");
+    let spy = repo.home().join("spied");
+    for key in ["filter.spy.clean", "diff.spy.command", "diff.spy.textconv", "diff.external", "core.fsmonitor"] {
+        repo.git(&["config", key, &format!("sh -c 'echo {key} >> {}; cat'", spy.display())]);
+    }
+    repo.graph("x", &[task("A", 1, "a.txt", &format!("trap '' TERM; echo half > a.txt; echo x > b.txt; {HELD} true"))]);
+    let running = repo.run_until_held("x");
+    repo.run(&["stop", "--force"]).code(0);
+    running.wait().code(130);
+    let (before, spied) = (repo.everything(), std::fs::read_to_string(&spy).unwrap_or_default());
+    let what = "this is what A attempt 1 left in its worktree when it was killed; it is not verified, and the next run \
+                saves it";
+    for args in [&["diff", "A", "--json"][..], &["diff", "A", "--attempt", "1", "--json"]] {
+        let diff = repo.run(args).code(0).says(what).says("A does not own: b.txt").json();
+        assert_eq!((&diff["source"], &diff["attempt"]), (&json!("worktree"), &json!(1)));
+        assert_eq!(files(&diff), [file("added", "a.txt"), file("added", "b.txt")]);
+    }
+    repo.run(&["diff", "A"]).code(0).says("+half");
+    repo.run(&["diff", "A", "--wip"]).code(6).says("no saved work in progress");
+    assert_eq!(std::fs::read_to_string(&spy).unwrap_or_default(), spied, "something of the repository was executed");
+    assert_eq!(repo.everything(), before);
+    repo.write(".gsd/specs/x/go", "");
+    repo.run(&["run"]).code(3);
+    repo.run(&["diff", "A", "--attempt", "1"]).code(0).says("this is what A attempt 1 saved").says("+half");
+}
+
+#[test]
 fn a_terminal_gets_the_users_pager_and_no_escape_sequences() {
     let repo = Repo::new();
     repo.git(&["config", "core.pager", "echo EVIL-PAGER"]);

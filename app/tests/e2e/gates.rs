@@ -266,7 +266,7 @@ fn an_unfixed_gate_exits_with_4_and_its_cause_and_a_retry_continues() {
         .says("level 1 is not merged: its gate lint failed")
         .says("A is to blame: the output names a.txt")
         .says("      a.txt:1:BAD\n      [exit code 1]")
-        .says("mahabharatha retry -f x TASK")
+        .says("mahabharatha retry -f x A`")
         .does_not_say("completed:");
     assert_eq!(attempts(&repo), 3, "one and two fixes");
     assert_eq!(repo.git(&["rev-parse", "main"]), before);

@@ -452,7 +452,7 @@ fn a_task_is_called_completed_in_the_clients_list_only_if_that_holds() {
         let call = json!({ "session_id": session, "cwd": repo.path(), "task_id": id, "task_subject": "s" });
         answer(&repo, "task-completed", &call.to_string(), &env)
     };
-    completed("s1", "101").code(2).says("A is not completed: to be created, and not there: a.txt");
+    completed("s1", "101").code(2).says("A is not completed: missing: a.txt, which the task must create");
     completed("s2", "101").code(2).says("another session (s1) holds it");
     for other in ["103", "104", "../101", ""] {
         completed("s1", other).code(0);

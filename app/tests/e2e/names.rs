@@ -108,7 +108,7 @@ fn blocked_tasks_are_listed_with_whole_commands() {
         .code(3)
         .says("A-5 is blocked: The agent failed")
         .says("… 2 more: `mahabharatha status x`")
-        .says("hint: Fix the causes, then `mahabharatha retry -f x --all`")
+        .says("hint: Fix the causes (`mahabharatha debug -f x` says how), then `mahabharatha retry -f x --all`")
         .says("`mahabharatha skip -f x TASK --reason TEXT`");
 }
 

@@ -27,6 +27,21 @@ fn planned() -> Repo {
 }
 
 #[test]
+fn a_dry_run_refuses_a_task_that_nothing_can_do_as_the_run_does() {
+    let repo = Repo::new();
+    repo.config("agent: command\n");
+    let mut task = simple("A", 1, "a.txt");
+    task.as_object_mut().unwrap().remove("run");
+    repo.graph("x", &[task]);
+    for args in [&["run", "--dry-run"][..], &["run"]] {
+        repo.run(args)
+            .code(7)
+            .says("A: the agent command has no command, and the task has no `run`.")
+            .says("Set agents.command.command, or give the task a `run`.");
+    }
+}
+
+#[test]
 fn a_dry_run_shows_the_plan_and_touches_nothing() {
     let repo = planned();
     let before = repo.everything();

@@ -45,7 +45,7 @@ fn nothing_is_wrong() {
         .iter()
         .map(|check| (check["name"].as_str().unwrap(), check["status"].as_str().unwrap()))
         .collect();
-    let names = ["git", "disk", "config", "sandbox", "graph", "repository", "agent", "ports", "disk"];
+    let names = ["git", "disk", "config", "sandbox", "feature", "graph", "repository", "agent", "ports", "disk"];
     assert_eq!(checks, names.map(|name| (name, if name == "sandbox" { "warning" } else { "ok" })));
     repo.run(&["doctor"]).code(0).says("levels land on main").says("1 task on 1 level");
     repo.run(&["run"]).code(0);
@@ -131,6 +131,8 @@ fn a_missing_agent() {
     };
     agent("no-such-agent, --now");
     refused(&repo, &[], "agent", "mine: no-such-agent was not found on PATH", "agents.mine.command");
+    agent("~/bin/agent.sh");
+    refused(&repo, &[], "agent", "mine: ~/bin/agent.sh is no program", "`~` is not expanded in a list");
     agent("./agent.sh");
     refused(&repo, &[], "agent", "mine: ./agent.sh is no program", "agents.mine.command");
     repo.write("agent.sh", "#!/bin/sh\necho a > a.txt\n");
@@ -197,7 +199,7 @@ fn a_red_base_until_it_is_fixed() {
     repo.config("quality_gates: [ { name: unit, command: \"test -e ok || { echo there is no ok; exit 1; }\" } ]\n");
     repo.run(&["doctor", "--run-gates"])
         .code(7)
-        .says("FAILED  gates: unit fails on the base")
+        .says("FAILED  gates: unit fails on the base (exit code 1).\n          there is no ok\n")
         .says("mahabharatha logs -f x --gate unit");
     failed_check(&repo.run(&["doctor", "--run-gates", "--json"]).code(7), "gates");
     repo.run(&["logs", "--gate", "unit"]).code(0).says("gate output: there is no ok\n");
@@ -216,6 +218,36 @@ fn a_red_base_until_it_is_fixed() {
     let repo = ready();
     repo.config("quality_gates: [ { name: unit, command: \"false\" } ]\n");
     repo.run(&["run", "--allow-red-base"]).code(0).says("unit is red on main already: from now on it is only reported");
+}
+
+#[test]
+fn the_gates_run_also_for_a_feature_whose_run_has_begun_or_is_completed() {
+    let repo = Repo::new();
+    repo.config(
+        "agent: command\nretry: { max_attempts: 1 }\nquality_gates:\n\
+         - { name: audit, command: echo there is no scanner; exit 127, required: false }\n\
+         - { name: test, command: 'true' }\n- { name: scan, command: 'true' }\n",
+    );
+    repo.graph("x", &[task("A", 1, "a", "exit 3")]);
+    repo.commit("graph");
+    let gates = |feature: &str| {
+        repo.run(&["doctor", "--run-gates"])
+            .code(0)
+            .says(&format!("ok      feature: {feature}"))
+            .says("warning gates: audit fails on the base (exit code 127); it is not required. test, scan pass.")
+            .says("there is no scanner")
+            .says("audit");
+    };
+    gates("x (from .gsd/.current-feature; --feature names another)");
+    repo.run(&["run"]).code(3);
+    std::fs::remove_file(repo.join(".gsd/.current-feature")).unwrap();
+    let refs = repo.refs();
+    gates("x (from the newest file in .mahabharatha/state; --feature names another)");
+    assert_eq!(repo.refs(), refs);
+    repo.run(&["skip", "A", "--reason", "no need"]).code(0);
+    repo.run(&["run"]).code(0);
+    gates("x is completed already (from the newest file");
+    repo.run(&["doctor", "-f", "x"]).code(0).says("ok      feature: x is completed already\n");
 }
 
 #[test]

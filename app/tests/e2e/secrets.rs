@@ -54,6 +54,9 @@ fn a_secret_fails_the_attempt_and_the_next_one_is_given_its_place() {
     assert!(!shown.contains(KEY.1), "{shown}");
     assert_eq!(repo.tree("main")["a.ts"], "clean");
     let attempts = repo.task("A")["attempts"].clone();
+    let detail = attempts[0]["detail"].as_str().unwrap();
+    let kept = "kept in this repository only, as refs/mahabharatha/x/wip/A/1";
+    assert!(detail.contains(kept) && !detail.contains("Nothing was committed"), "{detail}");
     assert_eq!((&attempts[0]["cause"], &attempts[1]["outcome"]), (&json!("secrets"), &json!("done")), "{attempts:#}");
     assert_eq!(leaks(&repo), [] as [PathBuf; 0]);
     let completion = repo.read(".gsd/specs/x/COMPLETION.md");
@@ -65,8 +68,22 @@ fn what_always_adds_a_secret_is_blocked_with_the_way_out() {
     let repo = Repo::new();
     repo.config("retry: { max_attempts: 2, base_seconds: 0, max_seconds: 0 }\nagent: command\n");
     repo.graph("x", &[with(simple("A", 1, "a.ts"), json!({ "run": format!("{} > a.ts", print_key()) }))]);
-    repo.run(&["run"]).code(3).says("a.ts:1: github-token");
-    repo.run(&["debug"]).code(0).says("adds what looks like a secret").says("secrets.allow");
+    let entry = "add `secrets: { allow: [{ path: a.ts, rule: github-token, reason: … }] }` with a reason";
+    let again = "mahabharatha retry -f x A && mahabharatha run x --accept-config";
+    let ran = repo.run(&["run"]).code(3).says("a.ts:1: github-token").says(entry).says(again);
+    ran.says("refs/mahabharatha/x/wip/A | git update-ref --stdin").does_not_say("Then `mahabharatha run x`");
+    repo.run(&["status"]).code(0).says(entry).says(again);
+    let problem = &repo.status()["problems"][0];
+    let text = problem["text"].as_str().unwrap();
+    let kept = "It is not merged. The attempt is kept in this repository only, as refs/mahabharatha/x/wip/A/2.";
+    assert!(text.contains(kept) && !text.contains("The user sees"), "{problem:#}");
+    repo.git(&["rev-parse", "refs/mahabharatha/x/wip/A/2"]);
+    let named = repo.run(&["debug", "--json"]).code(0).json()["hypotheses"][0].clone();
+    assert_eq!(named["code"], "secret", "{named:#}");
+    assert_eq!(named["command"], "mahabharatha retry A -f x && mahabharatha run x --accept-config");
+    assert!(named["next"].as_str().unwrap().contains(entry), "{named:#}");
+    repo.run(&["debug"]).code(0).says("adds what looks like a secret").does_not_say("The user sees");
+    repo.run(&["cleanup", "--dry-run"]).code(0).says("it holds what looks like a secret (a.ts, github-token)");
     repo.config(
         "retry: { base_seconds: 0, max_seconds: 0 }\nagent: command\n\
          secrets: { allow: [ { path: '*.ts', rule: github-token, reason: revoked in 2024 } ] }\n",
@@ -94,6 +111,9 @@ fn a_suppression_with_a_reason_is_listed_and_one_without_does_not_count() {
     );
     repo.graph("x", &[with(simple("A", 1, "a.py"), json!({ "run": run })), simple("B", 1, "b.txt")]);
     repo.run(&["run"]).code(0).says("A would commit what looks like a secret (attempt 1 of 3)");
+    let detail = repo.task("A")["attempts"][0]["detail"].to_string();
+    let why = "a.py:2: github-token (ghp_…, 40 characters); the comment above it gives no reason: mahabharatha:allow-secret <why";
+    assert!(detail.contains(why) && !detail.contains(KEY.1), "{detail}");
     let suppressed = &repo.status()["suppressed_secrets"];
     let expected =
         json!([{ "task": "A", "path": "a.py", "line": 2, "rule": "github-token", "reason": "a key of the demo" }]);

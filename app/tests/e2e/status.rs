@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 
 use serde_json::Value;
 
@@ -103,8 +104,7 @@ fn watching_shows_every_change_and_ends_with_the_run() {
     let repo = Repo::new();
     repo.graph("x", &[held("A-1", 1, "a1")]);
     let run = repo.run_until_up(&["A-1"]);
-    let mut watch =
-        repo.command(&["status", "--watch", "--json"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut watch = repo.command(&["status", "--watch", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(|line| line.unwrap());
     let first: Value = serde_json::from_str(&lines.next().unwrap()).unwrap();
     assert_eq!(first["status"], "running");
@@ -128,8 +128,7 @@ fn watching_shows_a_change_of_the_task_list_alone() {
     repo.wait_until("the list is as it should be", || {
         std::fs::read_to_string(&entry).is_ok_and(|text| text.contains("in_progress"))
     });
-    let mut watch =
-        repo.command(&["status", "--watch", "--json"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut watch = repo.command(&["status", "--watch", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(|line| line.unwrap());
     lines.next().unwrap();
     let (seen, shown) = std::sync::mpsc::channel();
@@ -155,11 +154,43 @@ fn watching_shows_a_change_of_the_task_list_alone() {
 }
 
 #[test]
+fn watching_a_designed_feature_waits_for_its_run_and_ends_with_it() {
+    let repo = Repo::new();
+    repo.run(&["attach", "--plain", "-f", "x"]).code(6).says("there has been no run of x");
+    repo.graph("x", &[held("A-1", 1, "a1")]);
+    let mut lines = Vec::new();
+    for args in [&["status", "--watch", "--plain"][..], &["attach", "--plain"], &["status", "--watch", "--json"]] {
+        let mut command = repo.command(args);
+        let mut watch = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (sender, told) = std::sync::mpsc::channel();
+        let (out, err) = (watch.stdout.take().unwrap(), watch.stderr.take().unwrap());
+        for stream in [Box::new(out) as Box<dyn std::io::Read + Send>, Box::new(err)] {
+            let sender = sender.clone();
+            std::thread::spawn(move || {
+                BufReader::new(stream).lines().map_while(Result::ok).for_each(|line| drop(sender.send(line)));
+            });
+        }
+        drop(sender);
+        let first = if args.contains(&"--json") { r#""designed""# } else { "x has not run yet; waiting for" };
+        while !told.recv().unwrap().contains(first) {}
+        lines.push((watch, told));
+    }
+    let run = repo.run_until_up(&["A-1"]);
+    repo.let_go("all");
+    run.wait().code(0);
+    for (mut watch, told) in lines {
+        let text = told.iter().collect::<Vec<_>>().join("\n");
+        assert!(watch.wait().unwrap().success(), "{text}");
+        assert!(text.contains("completed"), "{text}");
+    }
+}
+
+#[test]
 fn watching_ends_when_the_run_is_killed() {
     let repo = Repo::new();
     repo.graph("x", &[held("A-1", 1, "a1")]);
     let run = repo.run_until_up(&["A-1"]);
-    let mut watch = repo.command(&["status", "--watch"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut watch = repo.command(&["status", "--watch"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut output = BufReader::new(watch.stdout.take().unwrap());
     let mut text = String::new();
     while !text.contains("worker-0") {

@@ -28,6 +28,12 @@ fn stop_lets_agents_end_keeps_their_work_and_the_run_can_be_resumed() {
     for shown in [&["status"][..], &["list"], &["debug"]] {
         repo.run(shown).code(0).says("stopped").does_not_say("paused");
     }
+    assert_eq!(repo.status()["stopped"], true);
+    repo.run(&["status"]).code(0).says("\nNext: mahabharatha run x");
+    repo.run(&["status", "--line"]).code(0).says("stopped").does_not_say("paused");
+    assert_eq!(repo.run(&["status", "--line", "--json"]).json()["status"], "paused");
+    let state = repo.read(".gsd/STATE.md");
+    assert!(state.contains("stopped") && !state.contains("paused"), "{state}");
     assert_eq!(repo.task_status("A-1"), "pending");
     assert_eq!(repo.subjects("main"), ["first"]);
 
@@ -48,6 +54,22 @@ fn an_agent_that_does_not_listen_is_killed_when_its_time_is_over_and_its_work_is
     assert_nothing_runs(&repo);
     run.wait().code(130).says("workers get 1s to end");
     assert_eq!(repo.show("refs/mahabharatha/x/wip/A-1/1:a1"), "half");
+}
+
+#[test]
+fn a_run_whose_agents_are_ending_is_shown_as_stopping() {
+    let repo = Repo::new();
+    let deaf = doing("A-1", 1, "a1", &format!("trap '' TERM; echo half > a1; {}; sleep 1000", wait("A-1")));
+    repo.graph("x", &[deaf]);
+    let run = repo.run_until_up(&["A-1"]);
+    let stop = repo.spawn(&["stop", "--grace", "600"]);
+    repo.wait_until("it stops", || repo.run(&["status"]).stdout.contains("x: stopping"));
+    repo.run(&["list"]).code(0).says("stopping").does_not_say("running");
+    assert_eq!(repo.status()["status"], "running", "the word for programs");
+    repo.run(&["stop", "--force"]).code(0);
+    stop.wait().code(0);
+    run.wait().code(130);
+    repo.run(&["status"]).code(0).says("x: stopped");
 }
 
 #[test]

@@ -74,12 +74,24 @@ fn a_session_runs_a_feature_to_its_end() {
     one.run(&["task", "next"]).code(6).says("there has been no run of x");
     one.run(&["task", "start", "-w", "2"]).code(0).says("main passed its gates").says("claim A, B");
 
-    // What is not its turn, or not there, is refused; what is free is given.
-    let claims = one.run(&["task", "claim", "A", "C", "Z", "--json"]).code(1).json();
+    // If one is not there, none is given, and programs get the error as they do from every command.
+    for verb in [
+        &["claim", "A", "Z"][..],
+        &["prompt", "Z"],
+        &["verify", "Z"],
+        &["complete", "Z"],
+        &["fail", "Z", "--reason", "no"],
+    ] {
+        let ran = one.run(&[&["task", "--json"], verb].concat()).code(2);
+        let error: Value = serde_json::from_str(&ran.stderr).unwrap();
+        assert_eq!((&error["kind"], &error["message"]), (&json!("usage"), &json!("x has no task Z")), "{verb:?}");
+    }
+    // What is not its turn is refused; what is free is given.
+    let claims = one.run(&["task", "claim", "A", "C", "--json"]).code(1).json();
     assert_eq!(claims["claimed"][0]["task"], "A");
     let refused: Vec<&str> =
         claims["refused"].as_array().unwrap().iter().map(|refusal| refusal["why"].as_str().unwrap()).collect();
-    assert_eq!(refused, ["it is of level 2, and level 1 is not merged yet", "there is no such task in x"]);
+    assert_eq!(refused, ["it is of level 2, and level 1 is not merged yet"]);
     one.run(&["task", "claim", "A"]).code(0);
     let next = one.next();
     assert_eq!((&next["step"], &next["tasks"], &next["in_progress"]), (&json!("claim"), &json!(["B"]), &json!(["A"])));
@@ -157,7 +169,7 @@ fn what_is_not_the_tasks_own_is_not_taken() {
     assert!(!repo.exists("b.txt"), "the main checkout was touched");
     // Looking ends nothing.
     let worktree = one.claim("A");
-    one.run(&["task", "verify", "A"]).code(1).says("to be created, and not there: a.txt");
+    one.run(&["task", "verify", "A"]).code(1).says("missing: a.txt, which the task must create");
     one.write(&worktree, "a.txt", "a\n");
     one.run(&["task", "verify", "A"]).code(0).says("its verification passes");
     one.run(&["task", "complete", "A"]).code(0);

@@ -349,9 +349,8 @@ fn allowed_secret(t: &mut Table<'_>) -> Allowed {
     }
     let rule = t.text("rule");
     if let Some(unknown) = rule.as_deref().filter(|rule| !secrets::rules().contains(rule)) {
-        let nearest =
-            nearest(unknown, &secrets::rules()).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
-        t.reject("rule", &format!("a rule of the secret scan{nearest}"));
+        t.reject("rule", "a rule of the secret scan");
+        t.hint(nearest(unknown, &secrets::rules()).map(|name| format!("did you mean `{name}`?")));
     }
     let reason = t.required_text("reason").unwrap_or_default();
     if !reason.is_empty() && !secrets::is_reason(&reason) {

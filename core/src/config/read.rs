@@ -283,6 +283,13 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// Adds a hint to the problem that was reported last.
+    pub fn hint(&mut self, hint: Option<String>) {
+        if let (Some(problem), Some(hint)) = (self.problems.last_mut(), hint) {
+            problem.message.push_str(&format!("; {hint}"));
+        }
+    }
+
     pub fn missing(&mut self, key: &'static str) {
         self.problem_here(key, "is missing");
     }

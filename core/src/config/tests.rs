@@ -295,7 +295,9 @@ fn a_secret_is_allowed_by_a_known_rule_and_a_reason() {
     assert_eq!(problems("{}"), ["secrets.allow[0].path is missing", "secrets.allow[0].reason is missing"]);
     let wrong = problems("{ path: '[', rule: github-tokn, reason: ok }");
     assert!(wrong[0].contains("a valid glob"), "{wrong:?}");
-    assert!(wrong[1].contains("did you mean `github-token`?"), "{wrong:?}");
+    let unknown =
+        "secrets.allow[0].rule must be a rule of the secret scan, found \"github-tokn\"; did you mean `github-token`?";
+    assert_eq!(wrong[1], unknown);
     assert!(wrong[2].contains("says why this is no secret"), "{wrong:?}");
 }
 

@@ -27,7 +27,7 @@ impl Run {
     ) {
         // It may be due since an earlier process with another policy.
         if self.can_fix(level, task).is_none() {
-            return self.fail_gate(level, failure, &format!("{task} is to blame"));
+            return self.fail_gate(level, failure, Some(task), &format!("{task} is to blame"));
         }
         if self.intent.is_session() {
             // The session has to claim it.
@@ -107,7 +107,7 @@ impl Run {
         };
         if self.can_fix(current, task).is_none() {
             let why = report.with_hint(&carry.feedback.or(carry.note).unwrap_or_default());
-            self.fail_gate(current, failure, &format!("{task} could not fix it: {why}"));
+            self.fail_gate(current, failure, Some(task), &format!("{task} could not fix it: {why}"));
         } else {
             self.levels[current].status =
                 LevelStatus::Fixing { failure: failure.clone(), task: task.clone(), carry, job: None };

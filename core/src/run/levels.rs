@@ -242,7 +242,7 @@ impl Run {
         match failing {
             Some(task) => self.fix(current, failure, task, "its own verification fails on the merged tree"),
             None if self.levels[current].commits.is_empty() => {
-                self.fail_gate(current, failure, "no task of this level can have caused it");
+                self.fail_gate(current, failure, None, "no task of this level can have caused it");
             }
             None => self.levels[current].status = LevelStatus::Blaming { failure: failure.clone() },
         }
@@ -253,24 +253,25 @@ impl Run {
         let LevelStatus::Blaming { failure } = self.levels[current].status.clone() else { return };
         match task {
             Some(task) => self.fix(current, &failure, task, why),
-            None => self.fail_gate(current, &failure, why),
+            None => self.fail_gate(current, &failure, None, why),
         }
     }
 
     /// Asks the blamed task for a fix, or fails the gate if none is allowed.
     fn fix(&mut self, current: usize, failure: &GateFailure, task: &TaskId, why: &str) {
         if self.can_fix(current, task).is_none() {
-            self.fail_gate(current, failure, &format!("{task} is to blame: {why}"));
+            self.fail_gate(current, failure, Some(task), &format!("{task} is to blame: {why}"));
             return;
         }
         self.levels[current].status =
             LevelStatus::Fixing { failure: failure.clone(), task: task.clone(), carry: Carry::default(), job: None };
     }
 
-    pub(super) fn fail_gate(&mut self, current: usize, failure: &GateFailure, why: &str) {
+    pub(super) fn fail_gate(&mut self, current: usize, failure: &GateFailure, task: Option<&TaskId>, why: &str) {
         let level = &mut self.levels[current];
-        level.status =
-            LevelStatus::Failed { failure: LevelFailure::Gate { failure: failure.clone(), why: why.to_string() } };
+        let failure_of_gate =
+            LevelFailure::Gate { failure: failure.clone(), task: task.cloned(), why: why.to_string() };
+        level.status = LevelStatus::Failed { failure: failure_of_gate };
         let end = End::GateFailed { level: level.level, gate: failure.gate.clone() };
         self.drain(end);
     }

@@ -272,6 +272,11 @@ impl Run {
         }
     }
 
+    /// Tells whether the user has stopped the run, and something is still under way.
+    pub fn is_stopping(&self) -> bool {
+        matches!(self.phase, Phase::Draining { end: End::Stopped })
+    }
+
     /// The full name of the branch that levels land on.
     pub fn landing_branch(&self) -> String {
         match self.policy.onto_staging {

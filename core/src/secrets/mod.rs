@@ -5,6 +5,8 @@
 
 mod assigned;
 mod blocks;
+mod comment;
+mod feedback;
 mod jwt;
 mod places;
 mod redact;
@@ -17,32 +19,33 @@ use std::fmt;
 use globset::GlobBuilder;
 use serde::{Deserialize, Serialize};
 
+pub use comment::{ALLOW_COMMENT, is_reason};
+pub use feedback::{allow_entry, feedback, for_people};
 use places::Place;
 pub use redact::Redactor;
 
-/// Comment that allows a finding on the same line or on the line below. A reason must follow.
-pub const ALLOW_COMMENT: &str = "mahabharatha:allow-secret";
 /// Number of findings in one file after which its scan ends.
 const MAX_FINDINGS: usize = 50;
 /// Maximum number of suppressions in one file, so that a person can review them; further ones are findings.
 const MAX_SUPPRESSIONS: usize = 100;
-/// Minimum number of letters in a reason.
-const MIN_REASON_LETTERS: usize = 6;
-
 /// Something that looks like a secret.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     pub path: String,
     /// 1-based.
     pub line: usize,
-    pub rule: &'static str,
+    pub rule: String,
     /// What may be shown of it: the public prefix of its format and its length.
     pub masked: String,
+    /// Why a comment that was meant to allow it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {} ({})", self.path, self.line, self.rule, self.masked)
+        write!(f, "{}:{}: {} ({})", self.path, self.line, self.rule, self.masked)?;
+        self.comment.iter().try_for_each(|problem| write!(f, "; {problem}"))
     }
 }
 
@@ -93,11 +96,6 @@ pub fn rules() -> Vec<&'static str> {
     all.collect::<BTreeSet<&str>>().into_iter().collect()
 }
 
-/// Tells whether a text says enough to count as a reason.
-pub fn is_reason(text: &str) -> bool {
-    text.chars().filter(|c| c.is_alphabetic()).count() >= MIN_REASON_LETTERS
-}
-
 /// Scans the lines of a file that are in `new` and not in `old`.
 pub fn scan(path: &str, old: &str, new: &str, allowed: &[Allowed]) -> Scan {
     let before: BTreeSet<&str> = old.lines().collect();
@@ -106,15 +104,22 @@ pub fn scan(path: &str, old: &str, new: &str, allowed: &[Allowed]) -> Scan {
     let mut scan = Scan::default();
     for index in 0..lines.len() {
         for Hit { rule, masked, .. } in hits(&lines, index, &before, place) {
-            let suppressed = reason_at(&lines, index).or_else(|| {
-                allowed.iter().find(|allowed| allowed.covers(path, rule)).map(|allowed| allowed.reason.clone())
-            });
-            let (path, line) = (path.to_owned(), index + 1);
+            let by_comment = comment::reason_at(&lines, index);
+            let by_config = || allowed.iter().find(|allowed| allowed.covers(path, rule));
+            let suppressed = match by_comment {
+                Ok(reason) => Ok(reason),
+                Err(problem) => by_config().map(|allowed| allowed.reason.clone()).ok_or(problem),
+            };
+            let (path, line, rule) = (path.to_owned(), index + 1, rule.to_owned());
             match suppressed {
-                Some(reason) if scan.suppressions.len() < MAX_SUPPRESSIONS => {
-                    scan.suppressions.push(Suppression { path, line, rule: rule.to_owned(), reason });
+                Ok(reason) if scan.suppressions.len() < MAX_SUPPRESSIONS => {
+                    scan.suppressions.push(Suppression { path, line, rule, reason });
                 }
-                _ => scan.findings.push(Finding { path, line, rule, masked }),
+                Ok(_) => {
+                    let comment = Some(format!("its file has {MAX_SUPPRESSIONS} allowed findings already"));
+                    scan.findings.push(Finding { path, line, rule, masked, comment });
+                }
+                Err(comment) => scan.findings.push(Finding { path, line, rule, masked, comment }),
             }
         }
         if scan.findings.len() >= MAX_FINDINGS {
@@ -146,7 +151,7 @@ fn hits<'l>(lines: &[&'l str], index: usize, before: &BTreeSet<&str>, place: Pla
         // These give too many false findings in tests and generated files.
         if !place.test && !place.generated {
             hits.extend(jwt::find(lines[index]));
-            hits.extend(urls::find(lines[index]));
+            hits.extend(urls::find(lines[index], false));
             if hits.is_empty() {
                 hits.extend(assigned::find(lines[index], place.plain_values).next());
             }
@@ -155,18 +160,6 @@ fn hits<'l>(lines: &[&'l str], index: usize, before: &BTreeSet<&str>, place: Pla
     hits.sort();
     hits.dedup_by_key(|hit| hit.rule);
     hits
-}
-
-/// Returns the reason in an allow comment on this line or on the line above.
-fn reason_at(lines: &[&str], index: usize) -> Option<String> {
-    let reason = |line: &str| {
-        let (_, text) = line.split_once(ALLOW_COMMENT)?;
-        let text = text.trim().trim_end_matches(['*', '/', '-', '>', '#', '}', '%', ')', '"', '\'']).trim();
-        let shown = || Redactor::default().redacted(text).chars().filter(|c| !c.is_control()).take(200).collect();
-        is_reason(text).then(shown)
-    };
-    let above = index.checked_sub(1).map(|above| lines[above]);
-    reason(lines[index]).or_else(|| above.and_then(reason))
 }
 
 /// Returns the first characters that belong together, at most `max` bytes and one character. Bounded, so that no text

@@ -14,6 +14,8 @@ const MAX_KEY_LINES: usize = 200;
 /// Fewest base64 characters in a row on a line of a private key, except on its last one.
 const MIN_KEY_RUN: usize = 16;
 const KEY_END: &str = "-----END ";
+/// How an escape of a terminal begins, and how that is written in string literals.
+const ESCAPES: [&str; 6] = ["\x1b[", "\\x1b[", "\\x1B[", "\\u001b[", "\\u001B[", "\\033["];
 
 /// Replaces secrets by `[redacted: <rule>]`. It knows the lines before, so each stream of lines needs a clone of its own.
 #[derive(Debug, Clone, Default)]
@@ -62,16 +64,31 @@ impl Redactor {
     }
 
     fn redact_line<'t>(&mut self, line: &'t str) -> Cow<'t, str> {
+        // Who reads the line may remove escapes, which puts together what they keep apart.
+        let plain = without_escapes(line);
+        if let Some(key) = self.private_key(&plain) {
+            let mut found = self.find(&plain);
+            found.push((key, Cow::Borrowed(blocks::RULES[0])));
+            return Cow::Owned(replaced(&plain, found));
+        }
+        let found = self.find(line);
+        let text = if found.is_empty() { Cow::Borrowed(line) } else { Cow::Owned(replaced(line, found)) };
+        let Cow::Owned(plain) = without_escapes(&text) else { return text };
+        let found = self.find(&plain);
+        if found.is_empty() { text } else { Cow::Owned(replaced(&plain, found)) }
+    }
+
+    /// Returns where secrets are in a line, and the rules that found them, apart from private keys.
+    fn find<'s>(&self, line: &str) -> Vec<(Range<usize>, Cow<'s, str>)> {
         let mut found: Vec<(Range<usize>, Cow<'_, str>)> = Vec::new();
-        found.extend(self.private_key(line).map(|key| (key, Cow::Borrowed(blocks::RULES[0]))));
         for (name, value) in self.variables.iter() {
             let places = line.match_indices(value.as_str());
             found.extend(places.map(|(at, value)| (at..at + value.len(), format!("environment {name}").into())));
         }
-        let hits = tokens::find(line).into_iter().chain(jwt::find(line)).chain(urls::find(line));
+        let hits = tokens::find(line).into_iter().chain(jwt::find(line)).chain(urls::find(line, true));
         let hits = hits.chain(assigned::find(line, true));
         found.extend(hits.map(|hit| (place_in(line, hit.secret), hit.rule.into())));
-        if found.is_empty() { Cow::Borrowed(line) } else { Cow::Owned(replaced(line, found)) }
+        found
     }
 
     /// Returns the part of the line that belongs to a private key.
@@ -102,6 +119,23 @@ impl Redactor {
         }
         Some(0..line.len())
     }
+}
+
+/// Returns the line without the escapes of a terminal, as they are or as they stand in string literals.
+fn without_escapes(line: &str) -> Cow<'_, str> {
+    if !ESCAPES.iter().any(|escape| line.contains(escape)) {
+        return Cow::Borrowed(line);
+    }
+    let (mut plain, mut rest) = (String::with_capacity(line.len()), line);
+    while let Some((at, escape)) = ESCAPES.iter().filter_map(|escape| Some((rest.find(escape)?, *escape))).min() {
+        plain.push_str(&rest[..at]);
+        rest = &rest[at + escape.len()..];
+        let end = rest.find(|c: char| !(c.is_ascii_digit() || ";:?<=>".contains(c)));
+        // The last character says what the escape does.
+        rest = end.map_or("", |end| &rest[end + rest[end..].chars().next().map_or(0, char::len_utf8)..]);
+    }
+    plain.push_str(rest);
+    Cow::Owned(plain)
 }
 
 /// Returns the part of the line before the end of a private key whose beginning is missing: it was cut off.
@@ -153,6 +187,29 @@ mod tests {
 
     fn token() -> String {
         format!("{}_{}", "ghp", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8")
+    }
+
+    #[test]
+    fn escapes_hide_no_secret() {
+        let token = token();
+        let (first, rest) = token.split_at(12);
+        for escape in ["\x1b[32m", "\\u001b[1;32m", "\\033[0m", "\\n", "%3D"] {
+            assert!(!redacted(&format!("key: {escape}{token} end")).contains(rest), "{escape}");
+        }
+        let variables = [("MY_TOKEN".to_owned(), token.clone())];
+        for escape in ["\x1b[32m", "\\u001b[K"] {
+            let text = Redactor::new(variables.clone()).redacted(&format!("{first}{escape}{rest}"));
+            assert!(!text.contains(rest), "{text}");
+        }
+        assert_eq!(redacted("\x1b[32mok\x1b[0m"), "\x1b[32mok\x1b[0m");
+        assert_eq!(redacted("postgres://app:s3cr3tPw9@db/x"), "postgres://app:[redacted: database-url]@db/x");
+    }
+
+    #[test]
+    fn a_private_key_hides_no_other_secret_beside_it() {
+        let key = "-----BEGIN PRIVATE KEY-----\\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\\n-----END PRIVATE KEY-----\\n";
+        let text = redacted(&format!("{{\"private_key\":\"{key}\",\"token\":\"{}\"}}", token()));
+        assert!(!text.contains("MIIEvQ") && !text.contains(&token()), "{text}");
     }
 
     #[test]

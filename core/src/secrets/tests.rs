@@ -23,8 +23,8 @@ fn base62(length: usize) -> String {
     random(BASE62, length, 7)
 }
 
-fn found(path: &str, text: &str) -> Vec<&'static str> {
-    scan(path, "", text, &[]).findings.iter().map(|finding| finding.rule).collect()
+fn found(path: &str, text: &str) -> Vec<String> {
+    scan(path, "", text, &[]).findings.iter().map(|finding| finding.rule.clone()).collect()
 }
 
 #[track_caller]
@@ -285,6 +285,59 @@ fn a_suppression_needs_a_reason() {
         let found = reasons(&format!("k = \"{key}\""), &[allowed(path, rule)]);
         assert_eq!(found.is_some(), covers, "{path} {rule:?}");
     }
+}
+
+#[test]
+fn a_comment_that_does_not_count_is_named_with_what_is_wrong() {
+    let key = sample(&FORMATS[3]);
+    let right = format!("{ALLOW_COMMENT} <why this is no secret>");
+    for (text, problem) in [
+        (format!("# {ALLOW_COMMENT}\nk = \"{key}\""), Some(format!("the comment above it gives no reason: {right}"))),
+        (format!("k = \"{key}\" // {ALLOW_COMMENT}"), Some(format!("the comment beside it gives no reason: {right}"))),
+        (
+            format!("# {ALLOW_COMMENT} x\nk = \"{key}\""),
+            Some(format!("the reason in the comment above it has fewer than 6 letters: {right}")),
+        ),
+        (
+            format!("# mahabharatha: allow-secret demo token\nk = \"{key}\""),
+            Some(format!("the comment above it is misspelt: {right}")),
+        ),
+        (
+            format!("# Mahabharatha:allow_secret demo token\nk = \"{key}\""),
+            Some(format!("the comment above it is misspelt: {right}")),
+        ),
+        (
+            format!("a\n# {ALLOW_COMMENT} demo token\n\n \nk = \"{key}\""),
+            Some("the comment on line 2 is not on the line directly above it".to_owned()),
+        ),
+        (format!("# {ALLOW_COMMENT} demo token\nother\nk = \"{key}\""), None),
+        (format!("# mahabharatha allows no secret\nk = \"{key}\""), None),
+        (format!("\n\nk = \"{key}\""), None),
+    ] {
+        let found = scan("src/a.ts", "", &text, &[]).findings;
+        assert_eq!(found.len(), 1, "{text}");
+        assert_eq!(found[0].comment, problem, "{text}");
+        let shown = found[0].to_string();
+        assert_eq!(shown.contains("characters); "), problem.is_some(), "{shown}");
+        assert!(!shown.contains(&key[8..]), "{shown}");
+    }
+    // What the configuration allows needs no comment.
+    let allowed = [Allowed { path: "**".to_owned(), rule: None, reason: "of the demo".to_owned() }];
+    assert_eq!(scan("src/a.ts", "", &format!("# {ALLOW_COMMENT}\n{key}"), &allowed).findings, []);
+}
+
+#[test]
+fn the_entry_that_allows_a_finding_is_valid_and_covers_it() {
+    let key = sample(&FORMATS[3]);
+    for path in ["aws.py", "src/[id]/a b.ts", "it's: \"x\".ts", "-a", "*.py"] {
+        let found = scan(path, "", &format!("k = \"{key}\""), &[]).findings;
+        let entry = allow_entry(&found[0]).replace('…', "of the demo");
+        let config = crate::config::Config::parse(&format!("secrets: {{ allow: [{entry}] }}\n"));
+        let allowed = config.unwrap_or_else(|problems| panic!("{entry}: {problems:?}")).secrets.allow;
+        assert!(allowed[0].covers(path, &found[0].rule), "{entry}");
+    }
+    let plain = scan("src/a.py", "", &format!("k = \"{key}\""), &[]).findings;
+    assert_eq!(allow_entry(&plain[0]), "{ path: src/a.py, rule: github-token, reason: … }");
 }
 
 #[test]

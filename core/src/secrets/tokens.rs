@@ -132,12 +132,21 @@ pub fn is_placeholder(value: &str) -> bool {
     PLACEHOLDERS.iter().any(|word| lower.contains(word)) || kinds.len() < 6
 }
 
+/// Most digits and separators in the escape of a colour.
+const MAX_COLOUR_BYTES: usize = 20;
+
 pub fn find(line: &str) -> Vec<Hit<'_>> {
     let mut hits = Vec::new();
     let mut previous = ' ';
     for (at, c) in line.char_indices() {
-        if !is_word(previous) && c.is_ascii_alphanumeric() {
+        let begins = if is_word(previous) {
+            c.is_ascii() && BEGINS_FORMAT[c as usize] && is_after_escape(&line[..at])
+        } else {
+            true
+        };
+        if begins && c.is_ascii_alphanumeric() {
             let rest = &line[at..];
+            let previous = if is_word(previous) { ' ' } else { previous };
             if BEGINS_FORMAT[c as usize] {
                 hits.extend(FORMATS.iter().filter_map(|format| of_format(format, previous, rest)));
             }
@@ -159,6 +168,21 @@ const BEGINS_FORMAT: [bool; 128] = {
     }
     begins
 };
+
+/// Tells whether the text ends with an escape whose last characters only look like those of a word: a colour of a terminal,
+/// `\n` in a string literal, `%3D` in a URL.
+fn is_after_escape(text: &str) -> bool {
+    match text.as_bytes() {
+        [.., b'\\', b'n' | b't' | b'r'] => true,
+        [.., b'%', first, second] if first.is_ascii_hexdigit() && second.is_ascii_hexdigit() => true,
+        [before @ .., b'm'] => {
+            let is_number = |byte: &&u8| byte.is_ascii_digit() || **byte == b';';
+            let digits = before.iter().rev().take(MAX_COLOUR_BYTES).take_while(is_number).count();
+            before[..before.len() - digits].ends_with(b"[")
+        }
+        _ => false,
+    }
+}
 
 fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '-'

@@ -45,8 +45,10 @@ const COMMON_PASSWORDS: [&str; 18] = [
     "pw",
 ];
 
-pub fn find(line: &str) -> Vec<Hit<'_>> {
-    let mut hits: Vec<Hit<'_>> = line.match_indices("://").filter_map(|(at, _)| with_password(line, at)).collect();
+/// In a log, the password of a local service counts too: it may be the user's.
+pub fn find(line: &str, in_log: bool) -> Vec<Hit<'_>> {
+    let found = line.match_indices("://").filter_map(|(at, _)| with_password(line, at, in_log));
+    let mut hits: Vec<Hit<'_>> = found.collect();
     hits.extend(webhook(line, "https://hooks.slack.com/services/", 40, "slack-webhook"));
     for host in ["https://discord.com/api/webhooks/", "https://discordapp.com/api/webhooks/"] {
         hits.extend(webhook(line, host, 60, "discord-webhook"));
@@ -56,7 +58,7 @@ pub fn find(line: &str) -> Vec<Hit<'_>> {
 }
 
 /// `scheme://user:password@host`
-fn with_password(line: &str, at: usize) -> Option<Hit<'_>> {
+fn with_password(line: &str, at: usize, in_log: bool) -> Option<Hit<'_>> {
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '-');
     let scheme = line[..at].rsplit(|c| !is_scheme(c)).next().unwrap_or_default();
     let rest = &line[at + 3..];
@@ -69,7 +71,7 @@ fn with_password(line: &str, at: usize) -> Option<Hit<'_>> {
         _ if OTHER_SCHEMES.contains(&scheme) => "url-password",
         _ => return None,
     };
-    let is_secret = password.len() >= 4 && !is_stand_in(password) && !is_local(host);
+    let is_secret = password.len() >= 4 && !is_stand_in(password) && (in_log || !is_local(host));
     is_secret.then(|| Hit { rule, masked: masked("", password.len()), secret: password })
 }
 

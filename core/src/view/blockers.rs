@@ -1,8 +1,10 @@
 //! Blockers of a run: what keeps it from continuing, why, and what the user can do.
 
 mod data;
+mod failure;
 
 pub use self::data::{Blocker, Blockers};
+pub(super) use self::failure::told;
 use super::Stamp;
 use crate::excerpt::{key_line, summary};
 use crate::ids::{Level, TaskId};
@@ -63,13 +65,15 @@ fn blocked_task(run: &Run, task: &TaskId, state: &TaskState, reason: &str) -> Bl
     };
     let answer = answer_to(run, task);
     let asks = answer.is_some();
-    let retry = answer.unwrap_or_else(|| format!("fix the cause, then `mahabharatha retry -f {feature} {task}`"));
-    let resolution = format!("{retry}; or go on without it: `mahabharatha skip -f {feature} {task} --reason TEXT`");
+    let (way_out, failure_commands) = failure::way_out(run, task, state);
+    let resolution = answer.unwrap_or(way_out);
+    let resolution =
+        format!("{resolution}; or go on without it: `mahabharatha skip -f {feature} {task} --reason TEXT`");
     let needs = run.needs_of(task);
     let paths = argument_list(needs.iter().map(|need| need.path.as_str()));
     let grant = (!paths.is_empty()).then(|| format!("mahabharatha task grant -f {feature} {task} {paths}"));
-    let note = if asks { " --note \"…\"" } else { "" };
-    let retry = format!("mahabharatha retry -f {feature} {task}{note}");
+    let retry = format!("mahabharatha retry -f {feature} {task} --note \"…\"");
+    let commands = if asks { grant.iter().cloned().chain([retry]).collect() } else { failure_commands };
     let skip = format!("mahabharatha skip -f {feature} {task} --reason \"…\"");
     let kind = match asks {
         true if grant.is_some() => "grant",
@@ -77,9 +81,16 @@ fn blocked_task(run: &Run, task: &TaskId, state: &TaskState, reason: &str) -> Bl
         false => data::kind_of_failure(state),
     };
     Blocker::new(task.as_str(), kind, cause, resolution)
-        .text(state.question().unwrap_or(reason))
-        .commands(grant.into_iter().chain([retry, skip]))
+        .text(&told(run, task, state.attempts.last(), state.question().unwrap_or(reason)))
+        .commands(commands.into_iter().chain([skip]))
         .of_task(run, task)
+}
+
+/// Returns what the user can do about what looks like a secret, if the latest attempt of a task failed because of it.
+pub fn about_secrets(run: &Run, task: &TaskId) -> Option<String> {
+    let state = run.task(task)?;
+    let report = failure::last_report(state).filter(|report| !report.secrets.is_empty())?;
+    Some(failure::about_secrets(run, task, state, report))
 }
 
 /// Returns the command that approves what waits in a level, and nothing else.
@@ -115,8 +126,8 @@ fn failed_level(run: &Run, level: Level, failure: &LevelFailure) -> Blocker {
     let again = format!("mahabharatha run {feature}");
     let what = format!("level {level}");
     let blocker = match failure {
-        LevelFailure::Gate { failure, why } => {
-            let (cause, resolution) = failed_gate(run, failure, why);
+        LevelFailure::Gate { failure, task, why } => {
+            let (cause, resolution) = failed_gate(run, failure, task.as_ref(), why);
             let logs = format!("mahabharatha logs -f {feature} --gate {}", shell_word(&failure.gate));
             Blocker::new(what, "gate", cause, resolution).text(&failure.output).commands([logs, again])
         }
@@ -152,15 +163,16 @@ pub(super) fn unapproved_level(run: &Run, level: Level, candidate: &Candidate) -
         .of_level(run, level)
 }
 
-fn failed_gate(run: &Run, failure: &GateFailure, why: &str) -> (String, String) {
+fn failed_gate(run: &Run, failure: &GateFailure, task: Option<&TaskId>, why: &str) -> (String, String) {
     let mut cause = format!("gate {} failed", failure.gate);
     cause.extend(key_line(failure.output_and_end().0).map(|line| format!(": {line}")));
     cause.push_str(&format!("; {}", summary(why)));
     cause.extend(failure.cause.iter().map(|likely| format!(". Likely cause: {likely}")));
     let resolution = format!(
-        "`mahabharatha run {0}` tries to fix it once more; before that, `mahabharatha retry -f {0} TASK` repeats a task, or \
+        "`mahabharatha run {0}` tries to fix it once more; before that, `mahabharatha retry -f {0} {1}` repeats a task, or \
          commit a fix in the staging worktree",
-        run.feature()
+        run.feature(),
+        task.map_or("TASK", TaskId::as_str)
     );
     (cause, resolution)
 }

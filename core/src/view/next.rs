@@ -99,7 +99,7 @@ impl Next {
     fn of_failure(&mut self, failure: &LevelFailure) {
         self.step = Step::Failed;
         self.why = Some(match failure {
-            LevelFailure::Gate { failure, why } => {
+            LevelFailure::Gate { failure, why, .. } => {
                 format!("gate {} failed; {why}\n\n{}", failure.gate, failure.output)
             }
             LevelFailure::Obstacle(obstacle) => {

@@ -63,6 +63,7 @@ impl PlannedView {
             seq: 0,
             status: self.status,
             is_stopped: false,
+            is_stopping: false,
             paused: false,
             mode: String::new(),
             sandbox: Isolation::default(),

@@ -49,7 +49,12 @@ pub fn check(root: &Path, cwd: &Path, name: &str, agent: &AgentConfig) -> Result
     };
     if find_program(root, program).is_none() {
         let place = if program.contains('/') { "is no program that can be run" } else { "was not found on PATH" };
-        let hint = format!("Put it there, executable, or change agents.{name}.command in .mahabharatha/config.yaml.");
+        let hint = match program.starts_with('~') {
+            true => format!("`~` is not expanded in a list: write the whole path in agents.{name}.command."),
+            false => {
+                format!("Put it there, executable, or change agents.{name}.command in .mahabharatha/config.yaml.")
+            }
+        };
         return Err(Problem { what: format!("{program} {place}"), hint });
     }
     if !agent.is_coding_agent() {

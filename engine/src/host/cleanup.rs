@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use mahabharatha_core::ids::{Oid, TaskId};
+use mahabharatha_core::ids::{Attempt, Oid, TaskId};
 use mahabharatha_core::run::{LevelState, LevelStatus, Run, TaskStatus};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Result, io};
@@ -86,7 +86,11 @@ pub fn leftovers(project: &Project, paths: &FeaturePaths, run: Option<&Run>, wip
         }
         let precious = match unfinished {
             true => Some("it is what a person did on staging".to_string()),
-            false => (!merged(task)).then(|| format!("{task} is not merged")),
+            false => (!merged(task)).then(|| {
+                let attempt = parts.next().and_then(|attempt| attempt.parse().ok()).filter(|_| kind == "wip");
+                let secrets = run.zip(attempt).and_then(|(run, attempt)| secrets_of(run, task, attempt));
+                format!("{task} is not merged{}", secrets.unwrap_or_default())
+            }),
         };
         found.push(Leftover { what: What::Ref(name, oid), precious });
     }
@@ -101,6 +105,14 @@ pub fn leftovers(project: &Project, paths: &FeaturePaths, run: Option<&Run>, wip
         }
     }
     Ok(found)
+}
+
+/// Says that an attempt holds what looks like a secret, if it does.
+fn secrets_of(run: &Run, task: &str, attempt: u32) -> Option<String> {
+    let attempts = &run.task(&TaskId::new(task).ok()?)?.attempts;
+    let record = attempts.iter().find(|record| record.attempt == Attempt(attempt))?;
+    let found = record.ended.as_ref()?.1.secrets.first()?;
+    Some(format!("; it holds what looks like a secret ({}, {})", found.path, found.rule))
 }
 
 /// Returns the branches of the precious worktrees, which would have no commit without them.

@@ -306,9 +306,16 @@ impl Host for LocalHost {
     }
 }
 
+/// Gates that failed on the base.
+#[derive(Debug)]
+pub struct RedGates {
+    pub required: Vec<GateFailure>,
+    /// Those that are not required, so that a run only reports them.
+    pub optional: Vec<GateFailure>,
+}
+
 /// Runs the gates on the commit that the run would start from and removes the worktree and refs that this created.
-/// Returns the gates that failed.
-pub fn check_base(context: &Context) -> Result<Vec<GateFailure>> {
+pub fn check_base(context: &Context) -> Result<RedGates> {
     let cancel = context.cancel.clone();
     signals::listen(move |before, _| cancel.cancel(if before > 0 { Duration::ZERO } else { GRACE_PERIOD }))?;
     let found = || -> Result<Vec<cleanup::What>> {
@@ -317,11 +324,17 @@ pub fn check_base(context: &Context) -> Result<Vec<GateFailure>> {
     };
     // What is there already may be work of a run whose journal is lost.
     let before = found()?;
-    let checked = context.integration(|_| {}).and_then(|integration| integration.check_base(&context.start));
+    let (sender, optional) = mpsc::channel();
+    let note = move |note| {
+        if let integrate::Note::OnlyReported { failure, .. } = note {
+            let _ = sender.send(failure);
+        }
+    };
+    let checked = context.integration(note).and_then(|integration| integration.check_base(&context.start));
     let created: Vec<cleanup::What> = found()?.into_iter().filter(|what| !before.contains(what)).collect();
     cleanup::remove(&context.project, &context.paths, &created)?;
     match checked? {
-        Outcome::Done(red) => Ok(red),
+        Outcome::Done(required) => Ok(RedGates { required, optional: optional.try_iter().collect() }),
         Outcome::Cancelled => Err(Error::new(Kind::Stopped, "stopped before the gates had ended")),
     }
 }

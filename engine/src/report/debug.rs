@@ -93,6 +93,9 @@ pub struct Alive {
 #[derive(Debug, Serialize)]
 pub struct WorktreeState {
     pub path: PathBuf,
+    /// A live worker works in it, so nothing is to be said of it.
+    #[serde(skip)]
+    pub in_use: bool,
     /// Its files exist.
     pub files: bool,
     pub known_to_git: bool,
@@ -227,7 +230,7 @@ fn state_of_files(findings: &Findings) -> String {
     if let Some(BaseState { branch, problem, .. }) = &findings.base {
         text.push_str(&format!("  branch {}: {}\n", one_line(branch), problem.as_deref().unwrap_or("fits the run")));
     }
-    for worktree in &findings.worktrees {
+    for worktree in findings.worktrees.iter().filter(|worktree| !worktree.in_use) {
         let state = match (worktree.files, worktree.known_to_git, &worktree.precious) {
             (false, _, _) => "its files are gone".to_owned(),
             (true, false, None) => "git does not know it".to_owned(),

@@ -18,8 +18,11 @@ pub struct Listed {
     /// Status of the run; without a run `empty`, `planned`, `designed` or `invalid`.
     pub status: &'static str,
     /// A user stopped the run.
-    #[serde(skip)]
+    #[serde(rename = "stopped", skip_serializing_if = "std::ops::Not::not")]
     pub is_stopped: bool,
+    /// What people read in place of the status.
+    #[serde(skip)]
+    pub word: Option<&'static str>,
     pub total: usize,
     pub completed: usize,
     pub blocked: usize,
@@ -43,7 +46,7 @@ pub fn list_text(listed: &[Listed], now: Time, limit: Option<usize>, paint: Pain
         vec![
             cell(if one.is_current { "*" } else { "" }),
             cell(&one.feature),
-            status_cell(if one.is_stopped { "stopped" } else { one.status }),
+            status_cell(one.word.unwrap_or(one.status)),
             cell(if one.total == 0 { String::new() } else { format!("{}/{}", one.completed, one.total) }),
             cell(if one.cost.is_zero() { String::new() } else { amount(one.cost) }),
             cell(since(one.created_at)),

@@ -14,7 +14,9 @@ pub fn planned_text(
     limit: Option<usize>,
     paint: Paint,
 ) -> String {
-    let mut facts = vec![format!("{}, not run yet", view.status)];
+    // As in `list`.
+    let status = if view.blockers.is_empty() { view.status } else { "invalid" };
+    let mut facts = vec![format!("{status}, not run yet")];
     if !view.tasks.is_empty() {
         let (tasks, levels) = (count(view.tasks.len(), "task"), count(view.levels.len(), "level"));
         facts.push(format!("{tasks} on {levels}"));
@@ -78,6 +80,9 @@ mod tests {
         );
         let (cause, resolution) = ("it is not valid".to_string(), "fix it".to_string());
         view.blockers.push(Blocker::new("design", "design", cause, resolution));
-        assert!(shown(&view, None, "").ends_with("not run yet; cost unknown\n\ndesign: it is not valid\n  fix it\n"));
+        assert_eq!(
+            shown(&view, None, ""),
+            "tables: invalid, not run yet; cost unknown\n\ndesign: it is not valid\n  fix it\n"
+        );
     }
 }

@@ -11,6 +11,9 @@ use serde::{Serialize, Serializer};
 pub struct Projection<'a> {
     feature: &'a str,
     status: &'static str,
+    /// A user stopped it, and nothing has driven it since.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    stopped: bool,
     mode: &'a str,
     base_branch: &'a str,
     current_level: Option<Level>,
@@ -77,6 +80,7 @@ pub fn projection(view: &RunView) -> Projection<'_> {
     Projection {
         feature: &view.feature,
         status: word(view.status),
+        stopped: view.is_stopped,
         mode: &view.mode,
         base_branch: &view.base_branch,
         current_level: view.level,

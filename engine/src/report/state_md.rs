@@ -68,7 +68,7 @@ fn facts(view: &RunView) -> Vec<(&'static str, String)> {
     let stamp = |stamp: Stamp| stamp.0.to_string();
     let mut facts = vec![
         ("Phase", phase.to_string()),
-        ("Status", view.status.to_string()),
+        ("Status", view.status_word().to_string()),
         ("Level", level),
         ("Started", stamp(view.started_at)),
         ("Last Update", stamp(view.updated_at)),

@@ -176,7 +176,7 @@ pub fn status_text(view: &RunView, show: Show<'_>) -> String {
     let workers = [workers(view, show)];
     let rest = [show.details.and_then(|details| logs(details, show)), show.list.and_then(|list| task_list(list, show))];
     let rest = rest.into_iter().flatten();
-    let blockers = blockers(view, show);
+    let blockers = blockers(view, show).or_else(|| next(view));
     let parts: Vec<String> = if show.for_screen {
         summary.into_iter().chain(blockers).chain(workers).chain(work).chain(attempts).chain(rest).collect()
     } else {
@@ -392,6 +392,12 @@ fn task_list(list: &ListView, show: Show<'_>) -> Option<String> {
     lines.extend((!list.mismatches.is_empty()).then(|| "what drives the run puts that right".to_string()));
     let head = show.paint.apply(Style::Strong, "Task list in Claude Code");
     (!lines.is_empty()).then(|| format!("{head}\n{}\n", lines.join("\n")))
+}
+
+/// Returns the command that continues a run which has ended and which nothing blocks.
+fn next(view: &RunView) -> Option<String> {
+    let goes_on = view.status == "paused" && view.ended_at.is_some();
+    goes_on.then(|| format!("Next: mahabharatha run {}\n", view.feature))
 }
 
 fn blockers(view: &RunView, show: Show<'_>) -> Option<String> {

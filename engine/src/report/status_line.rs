@@ -12,6 +12,9 @@ use super::text::usd_phrase;
 pub struct StatusLine {
     pub feature: String,
     pub status: String,
+    /// A user stopped it. Programs know a stopped run as paused.
+    #[serde(skip)]
+    pub is_stopped: bool,
     pub completed: usize,
     pub total: usize,
     pub level: Option<u64>,
@@ -29,6 +32,7 @@ impl StatusLine {
         StatusLine {
             feature: feature.to_string(),
             status: projection["status"].as_str().unwrap_or("unknown").to_owned(),
+            is_stopped: projection["stopped"] == true,
             completed: with("completed"),
             total: tasks.map_or(0, serde_json::Map::len),
             level: projection["current_level"].as_u64(),
@@ -48,6 +52,7 @@ impl StatusLine {
 pub fn text(line: &StatusLine) -> String {
     let mut parts = vec![format!("{} {}/{}", line.feature, line.completed, line.total)];
     match (line.status.as_str(), line.level) {
+        _ if line.is_stopped => parts.push("stopped".to_owned()),
         ("in_progress" | "blocked", level) => parts.extend(level.map(|level| format!("level {level}"))),
         (status, _) => parts.push(one_line(status)),
     }
@@ -92,6 +97,8 @@ mod tests {
         assert_eq!(shown(&run("in_progress", json!(0.84))), "auth 1/3, level 2, 0.84 USD, 1 blocked");
         assert_eq!(shown(&run("blocked", json!(null))), "auth 1/3, level 2, cost unknown, 1 blocked");
         assert_eq!(shown(&run("paused", json!(0.0))), "auth 1/3, paused, 1 blocked");
+        let stopped = json!({ "status": "paused", "stopped": true, "cost_usd": 0.0, "tasks": tasks });
+        assert_eq!(shown(&stopped), "auth 1/3, stopped, 1 blocked");
         assert_eq!(shown(&run("completed\n\u{1b}[2J", json!(1))), "auth 1/3, completed, 1.00 USD, 1 blocked");
         assert_eq!(shown(&json!([])), "auth 0/0, unknown, cost unknown");
     }

@@ -24,6 +24,13 @@ pub fn has_or_have(number: usize) -> &'static str {
     if number == 1 { "has" } else { "have" }
 }
 
+/// Begins a text with a capital letter.
+pub fn sentence(text: &str) -> String {
+    let mut rest = text.chars();
+    let first = rest.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}", rest.as_str())
+}
+
 /// Formats the size of a graph: `3 tasks on 2 levels`.
 pub fn graph_size(graph: &TaskGraph) -> String {
     format!("{} on {}", count(graph.tasks().len(), "task"), count(graph.levels().len(), "level"))

@@ -1,20 +1,27 @@
 //! Runs the gates on the base branch for `doctor --run-gates`. Starts no run.
 
 use mahabharatha_core::config::{Config, Isolation};
+use mahabharatha_core::excerpt::key_lines;
 use mahabharatha_core::graph::{Rules, TaskGraph};
 use mahabharatha_core::run::Run;
+use mahabharatha_core::run::event::GateFailure;
 use mahabharatha_core::spec::GraphFile;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::short_branch;
 use mahabharatha_sys::project::Project;
 use mahabharatha_sys::store::locks::FeatureLock;
 use mahabharatha_sys::store::tree;
-use mahabharatha_sys::ui::Ui;
+use mahabharatha_sys::ui::{Ui, fit};
 
 use super::{become_subreaper, now, prepare_containers, setup};
-use crate::host::{self, Context, Settings};
+use crate::host::{self, Context, RedGates, Settings};
 use crate::preflight::{Ground, Report};
 use crate::report::text::gate_logs;
+
+/// Most lines shown of a gate's output; the log has all of them.
+const MAX_LINES: usize = 10;
+/// Most columns shown of a line.
+const MAX_COLUMNS: usize = 200;
 
 /// Graph that stands in for that of a feature: nothing that runs on the base depends on the tasks.
 const NO_FEATURE: &str = r#"{"feature":"doctor","tasks":[
@@ -94,16 +101,34 @@ fn check(
     let red = host::check_base(&context);
     host::jobs::remove_containers(paths)?;
     let red = red?;
-    let passed = red.is_empty();
+    let RedGates { required, optional } = red;
+    let is_red = |gate: &&str| required.iter().chain(&optional).any(|failure| failure.gate == **gate);
+    let green: Vec<&str> = gates.iter().filter(|gate| !is_red(gate)).copied().collect();
+    let passed = required.is_empty() && optional.is_empty();
     if passed {
         report.ok("gates", "green on the base");
     }
-    for failure in red {
-        report.fail(
-            "gates",
-            format!("{} fails on the base.", failure.gate),
-            format!("See {}. Fix it, or run with --allow-red-base.", logs(&failure.gate)),
-        );
+    for (number, failure) in optional.iter().enumerate() {
+        let others = match number + 1 == optional.len() && required.is_empty() && !green.is_empty() {
+            true => format!(" {} {}.", green.join(", "), if green.len() == 1 { "passes" } else { "pass" }),
+            false => String::new(),
+        };
+        let message = message(failure, &format!("; it is not required.{others}"));
+        report.warn("gates", message, format!("See {}.", logs(&failure.gate)));
+    }
+    for failure in &required {
+        let hint = format!("See {}. Fix it, or run with --allow-red-base.", logs(&failure.gate));
+        report.fail("gates", message(failure, "."), hint);
     }
     Ok(passed)
+}
+
+/// Says which gate failed and how, with the lines of its output that tell why.
+fn message(failure: &GateFailure, more: &str) -> String {
+    let (output, end) = failure.output_and_end();
+    let end = end.map(|end| format!(" ({})", end.trim_matches(['[', ']']))).unwrap_or_default();
+    let (lines, _) = key_lines(output, MAX_LINES);
+    let cause = failure.cause.iter().map(|cause| format!("Likely cause: {cause}"));
+    let lines = lines.iter().map(|line| fit(line, MAX_COLUMNS)).chain(cause).map(|line| format!("\n  {line}"));
+    lines.fold(format!("{} fails on the base{end}{more}", failure.gate), |text, line| text + &line)
 }

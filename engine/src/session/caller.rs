@@ -147,7 +147,11 @@ impl<'a> Caller<'a> {
     pub fn attempt_at(&self, task: &str) -> Result<Held> {
         let task = TaskId::new(task.to_string()).map_err(|bad| Error::new(Kind::Usage, bad.to_string()))?;
         let run = control::read_run(self.place)?;
-        let &Job { effect, attempt, .. } = held_by(&run, &self.name, &task)?;
+        // One that the graph no longer has may be held all the same.
+        let held = held_by(&run, &self.name, &task);
+        let no_such_task =
+            |error| run.task(&task).map_or_else(|| control::no_such_task(&run, task.as_str()), |_| error);
+        let &Job { effect, attempt, .. } = held.map_err(no_such_task)?;
         let dir = self.place.paths.job(&task, attempt);
         Ok(Held { task, attempt, dir, effect })
     }

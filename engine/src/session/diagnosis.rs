@@ -1,5 +1,6 @@
 //! Finds out what blocks a feature and in which state its files are. Changes nothing.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use mahabharatha_core::ids::{Feature, Oid, WorkerId};
@@ -69,7 +70,7 @@ pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Option<Findi
         lack_of_space: [paths.dir(), &place.project.home(), &paths.worktrees()].into_iter().find_map(lack_of_space),
         workers: alive(paths.dir()),
         base: run.map(|run| base_state(&place.project, run)).transpose()?,
-        worktrees: worktrees(place, run)?,
+        worktrees: worktrees(place, run, view.as_ref())?,
         timeline: moments(examined.records.iter().map(|record| (record.at, &record.event)), task),
         wip: kept_work(place, task)?,
         lost: run.map(|run| lost_work(place, run)).transpose()?.unwrap_or_default(),
@@ -102,6 +103,13 @@ fn refuse_feature(place: &Place, run: Option<&Run>, word: &str) -> Result<()> {
             .hint(format!("For the feature {feature}: mahabharatha debug -f {feature}"))),
         None => Ok(()),
     }
+}
+
+/// Returns the keys of the configuration that changed since the run began, and that `run` would ask to accept.
+pub fn changed_settings(place: &Place, run: &Run) -> Vec<String> {
+    let changes = config_changes(place, run);
+    let keys = changes.iter().filter_map(|line| Some(line.get(2..)?.split_once(": ")?.0.to_owned()));
+    keys.collect::<BTreeSet<String>>().into_iter().collect()
 }
 
 /// Returns the changes to the configuration because of which `run` would refuse to go on; none if it cannot be read.
@@ -147,7 +155,16 @@ fn alive(feature_dir: &Path) -> Vec<Alive> {
     jobs::alive(feature_dir).into_iter().map(|(dir, pid)| Alive { job: name(&dir), pid }).collect()
 }
 
-fn worktrees(place: &Place, run: Option<&Run>) -> Result<Vec<WorktreeState>> {
+fn worktrees(place: &Place, run: Option<&Run>, view: Option<&RunView>) -> Result<Vec<WorktreeState>> {
+    // Those of dead workers are `crashed` in the view.
+    let at_work: Vec<String> = view
+        .iter()
+        .flat_map(|view| &view.workers)
+        .filter(|worker| worker.status == "running")
+        .map(|worker| format!("worker-{}", worker.id))
+        .collect();
+    let in_use =
+        |path: &Path| path.file_name().is_some_and(|name| at_work.iter().any(|at_work| name == at_work.as_str()));
     let git = place.project.git();
     let base = run.and_then(Run::current_level).and_then(|level| level.base.clone());
     let state = |leftover: cleanup::Leftover| match leftover.what {
@@ -155,6 +172,7 @@ fn worktrees(place: &Place, run: Option<&Run>) -> Result<Vec<WorktreeState>> {
             let branch = git.worktree_branch(&path);
             let tip = branch.as_deref().and_then(|branch| git.resolve_ref(branch).ok()?);
             Some(WorktreeState {
+                in_use: in_use(&path),
                 files: path.is_dir(),
                 known_to_git: git.worktree_git_dir(&path).is_some(),
                 problem: wrong_branch(place, &path, branch.as_deref()),

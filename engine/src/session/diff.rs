@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::control;
 use crate::report::text::count;
-use crate::worker::{JobSpec, Running, Snapshot, base_of_wip, snapshot};
+use crate::worker::{JobSpec, Running, Snapshot, base_of_wip, occupant, snapshot};
 
 /// What to show.
 #[derive(Debug, Clone)]
@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
         if matches!(state.status, TaskStatus::Completed { .. }) {
             return self.committed(task, done_attempt(&state.attempts));
         }
-        let latest = self.latest_wip(task, &state.attempts)?;
+        let latest = self.latest_left(task, &state.attempts)?;
         latest.ok_or_else(|| match state.attempts.is_empty() {
             true => Error::new(Kind::Invalid, format!("{task} was not started yet")),
             false => Error::new(Kind::Invalid, format!("{task} is not completed, and its attempts left nothing"))
@@ -137,7 +137,8 @@ impl<'a> Reader<'a> {
             }
             return self.diff("commit", Some(record.attempt), self.steps(std::slice::from_ref(commit))?);
         }
-        self.wip(task, record)?.ok_or_else(|| {
+        let left = if wip { self.wip(task, record)? } else { self.left(task, record)? };
+        left.ok_or_else(|| {
             Error::new(Kind::Invalid, format!("{task} attempt {} left no work", record.attempt))
                 .hint(format!("See why: mahabharatha logs --task {task}"))
         })
@@ -151,30 +152,60 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// Shows what an attempt in progress has in its worktree.
     fn worktree(&self, job: &Job) -> Result<Diff> {
-        let (paths, task) = (&self.place.paths, &job.task);
-        let (job_dir, worktree) = (paths.job(task, job.attempt), paths.worktree(job.worker));
-        if !job_dir.is_dir() || !worktree.is_dir() {
-            return Err(Error::new(Kind::Invalid, format!("{task} attempt {} has no worktree yet", job.attempt)));
+        let (task, attempt) = (&job.task, job.attempt);
+        let job_dir = self.place.paths.job(task, attempt);
+        if !job_dir.is_dir() || !self.place.paths.worktree(job.worker).is_dir() {
+            return Err(Error::new(Kind::Invalid, format!("{task} attempt {attempt} has no worktree yet")));
         }
-        let job = &match job.on.is_empty() {
+        let job = match job.on.is_empty() {
             true => job.clone(),
             // Only the job spec has the commit that was made of the base and that work.
             false => Job { base: JobSpec::read(&job_dir)?.job.base, ..job.clone() },
         };
+        self.slot(&job, format!("{task} attempt {attempt} is in progress: this is not verified"))
+    }
+
+    /// Shows what an ended attempt saved, else what it left in its worktree when it was killed.
+    fn left(&self, task: &TaskId, record: &AttemptRecord) -> Result<Option<Diff>> {
+        if let Some(diff) = self.wip(task, record)? {
+            return Ok(Some(diff));
+        }
+        let (paths, attempt) = (&self.place.paths, record.attempt);
+        let job_dir = paths.job(task, attempt);
+        let is_there = paths.worktree(record.worker).is_dir();
+        if !is_there || occupant(paths.dir(), record.worker)?.as_ref() != Some(&job_dir) {
+            return Ok(None);
+        }
+        let job = Job { task: task.clone(), attempt, worker: record.worker, ..JobSpec::read(&job_dir)?.job };
+        let note = format!(
+            "this is what {task} attempt {attempt} left in its worktree when it was killed; it is not verified, and the \
+             next run saves it"
+        );
+        Ok(Some(self.slot(&job, note)?).filter(|diff| !diff.files.is_empty() || diff.notes.len() > 1))
+    }
+
+    fn slot(&self, job: &Job, note: String) -> Result<Diff> {
+        let (paths, task) = (&self.place.paths, &job.task);
+        let (job_dir, worktree) = (paths.job(task, job.attempt), paths.worktree(job.worker));
         let owned = self.run.graph().task(task).map_or(&[][..], |task| &task.owned);
         let pinned = Pinned(self.run.setup().git_config.clone());
         let running =
             Running { job, owned, pinned: &pinned, common_dir: self.place.project.common_dir(), worktree: &worktree };
         let Snapshot { git, tree, strays, left_out } =
             snapshot(&running, &job_dir, &self.scratch.path().join("worktree"))?;
-        let mut notes = vec![format!("{task} attempt {} is in progress: this is not verified", job.attempt)];
+        let mut notes = vec![note];
         if !strays.is_empty() {
             notes.push(format!("{task} does not own: {}", mahabharatha_core::excerpt::few(&strays)));
         }
         notes.extend(left_out);
         let files = git.patches(&job.base, &tree)?;
         Ok(Diff { source: "worktree", attempt: Some(job.attempt), commits: Vec::new(), files, notes })
+    }
+
+    fn latest_left(&self, task: &TaskId, attempts: &[AttemptRecord]) -> Result<Option<Diff>> {
+        attempts.iter().rev().find_map(|record| self.left(task, record).transpose()).transpose()
     }
 
     fn latest_wip(&self, task: &TaskId, attempts: &[AttemptRecord]) -> Result<Option<Diff>> {

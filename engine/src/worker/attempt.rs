@@ -13,7 +13,7 @@ use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::effect::{Performer, Purpose};
 use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport, Reason, SetupFailure};
-use mahabharatha_core::secrets::Suppression;
+use mahabharatha_core::secrets::{Finding, Suppression, feedback};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::{Git, RefChange, short_branch};
@@ -48,6 +48,8 @@ pub struct Attempt<'a> {
     pub cost: Cost,
     pub decisions: Vec<String>,
     pub suppressed_secrets: Vec<Suppression>,
+    /// What looks like a secret and keeps the attempt from being committed.
+    secrets: Vec<Finding>,
     /// Time that the verification which passed took.
     verification: Option<Duration>,
 }
@@ -88,6 +90,7 @@ impl<'a> Attempt<'a> {
             cost: Cost::default(),
             decisions,
             suppressed_secrets,
+            secrets: Vec::new(),
             verification: None,
         }
     }
@@ -161,13 +164,15 @@ impl<'a> Attempt<'a> {
     }
 
     pub fn report(self, end: JobEnd, wip: Option<Oid>, started: Instant) -> JobReport {
-        let Attempt { warnings, hint, reason, decisions, cost, mut suppressed_secrets, verification, .. } = self;
+        let Attempt { warnings, hint, reason, decisions, cost, mut suppressed_secrets, secrets, verification, .. } =
+            self;
         if !matches!(end, JobEnd::Done { .. }) {
             suppressed_secrets.clear();
         }
         let bare = JobReport::new(end, started.elapsed().as_millis() as u64);
         let verification_ms = verification.map(|took| took.as_millis() as u64);
-        let report = JobReport { wip, verification_ms, reason, warnings, hint, decisions, suppressed_secrets, ..bare };
+        let known = JobReport { wip, verification_ms, reason, warnings, hint, ..bare };
+        let report = JobReport { decisions, suppressed_secrets, secrets, ..known };
         redact::report(self.log.redactor(), report.with_cost(cost))
     }
 
@@ -284,7 +289,8 @@ impl<'a> Attempt<'a> {
         self.suppressed_secrets = scan.suppressions;
         self.warnings.extend(scan.skipped.iter().map(|path| format!("{path} is too large to be scanned for secrets")));
         if !scan.findings.is_empty() {
-            let feedback = secrets::feedback(&scan.findings);
+            let feedback = feedback(&scan.findings);
+            self.secrets = scan.findings;
             return Ok(Err(JobEnd::Failed { cause: FailCause::Secrets, feedback, strays: Vec::new() }));
         }
         progress::begin_verification(spec);

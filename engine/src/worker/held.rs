@@ -78,8 +78,8 @@ impl Check {
 
     /// Lists what is wrong with the attempt, one entry per problem.
     pub fn objections(&self) -> Vec<String> {
-        let strays = self.strays.iter().map(|stray| format!("not the task's: {stray}"));
-        let missing = self.missing.iter().map(|missing| format!("to be created, and not there: {missing}"));
+        let strays = self.strays.iter().map(|stray| format!("not owned by the task: {stray}"));
+        let missing = self.missing.iter().map(|missing| format!("missing: {missing}, which the task must create"));
         let secrets = self.secrets.iter().map(|secret| format!("looks like a secret: {secret}"));
         strays.chain(missing).chain(secrets).chain(self.verification.clone()).collect()
     }

@@ -60,7 +60,7 @@ pub use job_spec::{
 };
 pub use ownership::owner;
 pub use progress::{Phase, Progress};
-pub use secrets::{feedback as secret_feedback, scan as scan_secrets};
+pub use secrets::scan as scan_secrets;
 pub use snapshot::{Running, Snapshot, snapshot};
 pub use start::{base_of_wip, occupant, occupants, save_leftovers};
 

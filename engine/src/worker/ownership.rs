@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use mahabharatha_core::config::Generated;
 use mahabharatha_core::graph::OwnedPath;
+use mahabharatha_core::ids::Oid;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::{EntryType, Found, Git, RepoPath};
 
@@ -166,12 +167,7 @@ fn find_nested(git: &Git, spec: &JobSpec, is_skipped: impl Fn(&Path) -> bool, ch
     if found.is_empty() {
         return Ok(());
     }
-    let submodules: BTreeSet<RepoPath> = git
-        .ls_tree(&spec.job.base)?
-        .into_iter()
-        .filter(|entry| entry.kind == EntryType::Submodule)
-        .map(|entry| entry.path)
-        .collect();
+    let submodules = submodules(git, &spec.job.base)?;
     for dot_git in found {
         let dir = repo_path(dot_git.parent().unwrap_or(Path::new("")));
         if submodules.iter().any(|submodule| dir.is_within(submodule.as_bytes())) {
@@ -191,6 +187,12 @@ fn find_nested(git: &Git, spec: &JobSpec, is_skipped: impl Fn(&Path) -> bool, ch
         changes.nested.push(dot_git);
     }
     Ok(())
+}
+
+/// Returns where the commit has submodules.
+pub fn submodules(git: &Git, commit: &Oid) -> Result<BTreeSet<RepoPath>> {
+    let entries = git.ls_tree(commit)?.into_iter().filter(|entry| entry.kind == EntryType::Submodule);
+    Ok(entries.map(|entry| entry.path).collect())
 }
 
 fn hidden(ignored: &BTreeSet<PathBuf>) -> Vec<PathBuf> {

@@ -28,5 +28,6 @@ pub fn report(redactor: &Redactor, mut report: JobReport) -> JobReport {
     }
     let texts = report.warnings.iter_mut().chain(&mut report.hint).chain(&mut report.decisions);
     texts.for_each(redact);
+    report.secrets.iter_mut().for_each(|finding| redact(&mut finding.path));
     report
 }

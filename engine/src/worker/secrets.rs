@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use mahabharatha_core::excerpt::few;
 use mahabharatha_core::ids::Oid;
-use mahabharatha_core::secrets::{self, ALLOW_COMMENT, Allowed, Finding, Suppression};
+use mahabharatha_core::secrets::{self, Allowed, Finding, Suppression};
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::git::{Change, Git, RepoPath};
 
@@ -118,24 +117,13 @@ fn scan_file(path: &str, old: &[u8], new: &[u8], allowed: &[Allowed], scan: &mut
     scan.suppressions.extend(found.suppressions);
 }
 
-/// Tells the agent what was found, and what to do about it.
-pub fn feedback(findings: &[Finding]) -> String {
-    let all: Vec<String> = findings.iter().map(Finding::to_string).collect();
-    let list: String = all.iter().map(|finding| format!("- {finding}\n")).collect();
-    format!(
-        "The change adds what looks like a secret: {}\n\nNothing was committed:\n{list}\n\
-         Read the value from the environment or from a file that git ignores. In examples use values that cannot be \
-         mistaken, such as ones with the word EXAMPLE. If it is no secret, say why in a comment on the same line or the \
-         line above: `{ALLOW_COMMENT} <reason>`. The user sees every such comment.\n",
-        few(&all)
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::path::Path;
     use std::process::Command;
+
+    use mahabharatha_core::secrets::{ALLOW_COMMENT, feedback};
 
     use super::*;
 

@@ -279,7 +279,7 @@ fn set_to_base(spec: &JobSpec, git: &Git) -> Result<()> {
     git.run(["read-tree", "--reset", "-u", spec.job.base.as_str()])?;
     // Removing an ignore file can reveal more untracked files.
     while git.run(["clean", "-ffd"])?.bytes.windows(10).any(|name| name == b".gitignore") {}
-    Ok(())
+    sweep::remove_nested_git(git, &spec.worktree, &spec.job.base)
 }
 
 fn set_branch(spec: &JobSpec) -> Result<()> {

@@ -8,7 +8,7 @@ use mahabharatha_core::ids::Oid;
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::git::{Found, Git, StatusEntry};
 
-use super::files;
+use super::{files, ownership};
 
 /// Sets the worktree of `git` to the base, which its HEAD must name. Returns `false` if that takes more than one look at
 /// what git lists.
@@ -28,10 +28,28 @@ pub fn sweep(git: &Git, worktree: &Path, base: &Oid) -> Result<bool> {
     if found.len() > untracked.len() + ignored.len() {
         git.run(["read-tree", "--reset", "-u", base.as_str()])?;
     }
-    if has_empty_directory(worktree, &ignored) {
+    let Leftovers { has_empty_directory, repositories } = look(worktree, &ignored);
+    if has_empty_directory {
         git.run(["clean", "-ffd"])?;
     }
+    remove_repositories(git, worktree, base, &repositories)?;
     Ok(true)
+}
+
+/// Removes the `.git` of repositories in directories with tracked files, which git neither lists nor cleans away.
+pub fn remove_nested_git(git: &Git, worktree: &Path, base: &Oid) -> Result<()> {
+    let ignored = git.status()?.into_iter().filter(|entry| entry.found == Found::Ignored);
+    let ignored = ignored.map(|entry| entry.path.as_path().to_owned()).collect();
+    remove_repositories(git, worktree, base, &look(worktree, &ignored).repositories)
+}
+
+fn remove_repositories(git: &Git, worktree: &Path, base: &Oid, dot_gits: &[PathBuf]) -> Result<()> {
+    if dot_gits.is_empty() {
+        return Ok(());
+    }
+    let submodules = ownership::submodules(git, base)?;
+    let is_of_submodule = |dot_git: &Path| submodules.iter().any(|submodule| dot_git.starts_with(submodule.as_path()));
+    dot_gits.iter().filter(|path| !is_of_submodule(path)).try_for_each(|path| files::remove(&worktree.join(path)))
 }
 
 /// Whether more may be in the way than the list shows: an ignore file hides files, git does not look into a nested
@@ -50,18 +68,29 @@ fn remove_empty_parents(root: &Path, path: &Path) {
     }
 }
 
-/// Whether there is a directory without a file, or one that cannot be read. Git lists neither.
-fn has_empty_directory(root: &Path, ignored: &BTreeSet<PathBuf>) -> bool {
-    let (mut directories, mut filled) = (BTreeSet::new(), BTreeSet::new());
+/// What git does not list.
+struct Leftovers {
+    /// Whether there is a directory without a file, or one that cannot be read.
+    has_empty_directory: bool,
+    /// The `.git` of each repository in the worktree.
+    repositories: Vec<PathBuf>,
+}
+
+fn look(root: &Path, ignored: &BTreeSet<PathBuf>) -> Leftovers {
+    let (mut directories, mut filled, mut repositories) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
     files::walk(root, |path, entry| {
         filled.extend(path.parent().map(Path::to_owned));
-        let is_entered = path != Path::new(".git") && !ignored.contains(path);
+        let is_dot_git = files::is_dot_git(&entry.file_name());
+        if is_dot_git && path != Path::new(".git") && !ignored.contains(path) {
+            repositories.push(path.to_owned());
+        }
+        let is_entered = !is_dot_git && !ignored.contains(path);
         if is_entered && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             directories.insert(path.to_owned());
         }
         is_entered
     });
-    !directories.is_subset(&filled)
+    Leftovers { has_empty_directory: !directories.is_subset(&filled), repositories }
 }
 
 #[cfg(test)]
@@ -133,6 +162,16 @@ mod tests {
         fs::remove_dir_all(worktree.root().join("src")).unwrap();
         assert!(worktree.sweep());
         assert_eq!(fs::read_to_string(worktree.root().join("src/a")).unwrap(), "a");
+    }
+
+    #[test]
+    fn a_repository_in_a_tracked_directory_is_swept() {
+        let worktree = Worktree::new();
+        run_git(&worktree.root().join("src"), &["init", "-q"]);
+        worktree.write("cache/package/.git/config");
+        assert!(worktree.sweep());
+        let left = [".gitignore", "cache", "cache/package", "cache/package/.git", "cache/package/.git/config"];
+        assert_eq!(worktree.contents(), [&left[..], &["src", "src/a"]].concat());
     }
 
     #[test]

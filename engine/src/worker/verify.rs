@@ -20,7 +20,7 @@ use super::secrets::Contents;
 use super::start::{Pristine, private_git};
 use super::watch::CancelSignal;
 use super::{files, ownership};
-use crate::confinement;
+use crate::{confinement, offline};
 
 /// Bytes kept from the beginning and the end of the command's output.
 const FEEDBACK_BYTES: (usize, usize) = (6 * 1024, 10 * 1024);
@@ -99,7 +99,9 @@ fn run(spec: &JobSpec, job_dir: &Path, cancel: &CancelSignal, log: &Log) -> Resu
         return Err(Error::new(Kind::Failed, "the verification left processes that cannot be ended"));
     }
     drop(git_link);
-    let denial = sandbox.denial(&String::from_utf8_lossy(&ended.stdout));
+    let output = String::from_utf8_lossy(&ended.stdout);
+    let failed_offline = || offline::cause(&spec.confinement, &output).filter(|_| !ended.success());
+    let denial = sandbox.denial(&output).or_else(failed_offline);
     confinement::failure(&sandbox).map_or(Ok((ended, denial)), Err)
 }
 

@@ -88,7 +88,11 @@ pub(super) fn can_be_saved(root: &Path, path: &RepoPath, warnings: &mut Vec<Stri
         return true;
     };
     if found.is_file() && found.len() > MAX_FILE_BYTES {
-        warnings.push(format!("{path} is not kept: {} MB", found.len() >> 20));
+        warnings.push(format!(
+            "{path} is not saved: it has {} MB, the limit is {} MB",
+            found.len() >> 20,
+            MAX_FILE_BYTES >> 20
+        ));
         return false;
     }
     if found.is_dir() {
@@ -99,7 +103,7 @@ pub(super) fn can_be_saved(root: &Path, path: &RepoPath, warnings: &mut Vec<Stri
     let legal = path.as_path().iter().all(|name| !files::is_dot_git(name));
     let fit = legal && (found.is_file() || found.is_symlink()) && readable();
     if !fit {
-        warnings.push(format!("{path} is not kept: not a file that git can read and hold"));
+        warnings.push(format!("{path} is not saved: not a file that git can read and hold"));
     }
     fit
 }

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use mahabharatha_core::ids::{Attempt, Feature, TaskId, WorkerId};
+use mahabharatha_core::names::wip_ref;
 
 use crate::store::journal;
 
@@ -193,11 +194,6 @@ impl FeaturePaths {
 /// Returns the job directory of an attempt. `feature_dir` is what `FeaturePaths::dir` returns.
 pub fn job_dir(feature_dir: &Path, task: &TaskId, attempt: Attempt) -> PathBuf {
     feature_dir.join("jobs").join(format!("{task}.{attempt}"))
-}
-
-/// Returns the ref under which an attempt's work in progress is saved.
-pub fn wip_ref(feature: &str, task: &str, attempt: u32) -> String {
-    format!("refs/mahabharatha/{feature}/wip/{task}/{attempt}")
 }
 
 #[cfg(test)]

@@ -1,14 +1,12 @@
-//! The command line of bubblewrap. Without any one of these options an attack works; docs/security.md lists them.
+//! The command line of bubblewrap. Without any one of these options an attack works; `app/tests/sandbox/cases.rs` has them.
 
 use std::ffi::OsString;
 use std::path::Path;
 
-use rustix::process::getuid;
-
 use super::places::SYSTEM;
 use super::{Access, Layout, MERGED, SECRET, name_servers};
 
-/// Namespaces of its own, no capability, no terminal of the caller, no life after the caller's death.
+/// Separate namespaces, no capabilities, no terminal of the caller; killed with the caller.
 const PROCESS: [&str; 10] = [
     "--unshare-user",
     "--disable-userns",
@@ -24,9 +22,6 @@ const PROCESS: [&str; 10] = [
 
 /// Root could otherwise change settings of the kernel, and who may read what it shows, for the whole machine.
 const PROCESSES: [&str; 4] = ["--proc", "/proc", "--remount-ro", "/proc"];
-
-/// The devices inside are those of the machine: root could change their permissions. They can be written to all the same.
-const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
 /// Devices without the machine's disks, and empty directories in place of those with sockets and data.
 const FRESH: [&str; 10] =
@@ -44,9 +39,6 @@ pub fn options(layout: &Layout) -> Vec<OsString> {
     SECRET.iter().for_each(|path| options.hide(Path::new(path)));
     options.add(PROCESSES);
     options.add(FRESH);
-    if getuid().is_root() {
-        DEVICES.iter().for_each(|device| options.add(["--remount-ro", device]));
-    }
     if layout.is_server {
         options.add(SERVER);
     }

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mahabharatha_core::config::Isolation;
-use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::fs::{MemfdFlags, StatVfsMountFlags, memfd_create, statvfs};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change, mount_remount};
 use rustix::process::{Signal, getgid, getuid};
 use rustix::thread::{CapabilitySet, UnshareFlags};
 
@@ -53,6 +53,9 @@ const SECRET: [&str; 22] = [
     "/etc/wpa_supplicant",
 ];
 
+/// Devices of the machine that bubblewrap shows, and that root could change.
+const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+
 /// Runs the program in bubblewrap, or becomes it under Landlock.
 pub fn run(layout: &Layout, program: &OsStr, args: &[OsString]) -> io::Result<i32> {
     if layout.isolation == Isolation::Bwrap {
@@ -71,7 +74,7 @@ pub fn die_with_caller() -> io::Result<()> {
 }
 
 fn in_bwrap(layout: &Layout, program: &OsStr, args: &[OsString]) -> io::Result<i32> {
-    mount_overlays(layout)?;
+    prepare_mounts(layout)?;
     // A new user namespace may have cleared it.
     die_with_caller()?;
     landlock::restrict_scope()?;
@@ -96,14 +99,16 @@ fn in_memory(bytes: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// Mounts the overlays in a mount namespace of our own: this version of bubblewrap cannot.
-fn mount_overlays(layout: &Layout) -> io::Result<()> {
+/// Mounts what bubblewrap before 0.11 cannot, in a mount namespace of our own: overlays, and for root devices whose
+/// permissions cannot be changed.
+fn prepare_mounts(layout: &Layout) -> io::Result<()> {
     let overlays = layout.mounts.iter().filter_map(|mount| match &mount.access {
         Access::Overlay(changes) => Some((&mount.from, changes)),
         _ => None,
     });
     let overlays: Vec<(&PathBuf, &PathBuf)> = overlays.collect();
-    if overlays.is_empty() {
+    let owns_devices = getuid().is_root();
+    if overlays.is_empty() && !owns_devices {
         return Ok(());
     }
     let (user, group) = (getuid().as_raw(), getgid().as_raw());
@@ -113,6 +118,9 @@ fn mount_overlays(layout: &Layout) -> io::Result<()> {
     fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
     fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
+    if owns_devices {
+        DEVICES.iter().try_for_each(|device| mount_read_only(Path::new(device)))?;
+    }
     for (from, changes) in overlays {
         let work = changes.join(WORK);
         // An earlier mount leaves marks in it, which forbid another one.
@@ -130,6 +138,26 @@ fn mount_overlays(layout: &Layout) -> io::Result<()> {
         mount("overlay", changes.join(MERGED), "overlay", MountFlags::empty(), options.as_c_str())?;
     }
     Ok(())
+}
+
+/// Mounts a device on itself so that only its permissions and times cannot be changed: reading and writing goes on.
+fn mount_read_only(device: &Path) -> io::Result<()> {
+    if !device.exists() {
+        return Ok(());
+    }
+    mount_bind(device, device)?;
+    // The kernel refuses to drop flags that the file system has outside.
+    let has = statvfs(device)?.f_flag;
+    let kept = [
+        (StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
+        (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
+        (StatVfsMountFlags::NODEV, MountFlags::NODEV),
+        (StatVfsMountFlags::NOATIME, MountFlags::NOATIME),
+        (StatVfsMountFlags::NODIRATIME, MountFlags::NODIRATIME),
+        (StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
+    ];
+    let kept = kept.into_iter().filter(|(found, _)| has.contains(*found)).map(|(_, flag)| flag);
+    Ok(mount_remount(device, kept.fold(MountFlags::BIND | MountFlags::RDONLY, |all, flag| all | flag), c"")?)
 }
 
 /// Escapes a path for the options of an overlay.

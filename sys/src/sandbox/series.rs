@@ -36,8 +36,8 @@ impl fmt::Debug for Series {
 }
 
 impl Sandbox {
-    /// Lets further programs run in one sandbox, as the private directories are now. Returns whether they do: not if this
-    /// was done before and that sandbox has ended, because a program left something in it.
+    /// Starts a series for the next programs if there is none yet. Returns `false` if it cannot start, or has ended because
+    /// a program left something in it.
     pub fn continue_in_series(&mut self) -> bool {
         if self.series.is_none() {
             self.series = self.begin_series().ok();

@@ -1,5 +1,6 @@
 //! The last lines: the keys that work here, what happened last, or a question.
 
+use mahabharatha_core::view::TaskView;
 use mahabharatha_sys::ui::{command_line, one_line, width};
 use ratatui::style::Style;
 use ratatui::text::Line;
@@ -12,7 +13,17 @@ use crate::screen::text::{Row, first_lines, number, wrap};
 /// Most lines of the command that a question shows.
 const MAX_COMMAND_LINES: usize = 3;
 
+/// Returns the last lines of a page.
 pub fn footer(frame: &Frame<'_>) -> Vec<Line<'static>> {
+    let task = match &frame.state.page {
+        Page::Task(page) => frame.data.task(&page.task),
+        _ => None,
+    };
+    footer_for(frame, task)
+}
+
+/// Returns the last lines; `task` is the one that keys act on.
+pub fn footer_for(frame: &Frame<'_>, task: Option<&TaskView>) -> Vec<Line<'static>> {
     if let Some(prompt) = &frame.state.prompt {
         return question(frame, prompt);
     }
@@ -22,7 +33,7 @@ pub fn footer(frame: &Frame<'_>) -> Vec<Line<'static>> {
     if frame.state.searching || !frame.state.search.is_empty() {
         return vec![search(frame)];
     }
-    vec![keys(frame, &keys_of(frame))]
+    vec![keys(frame, &keys_of(frame, task))]
 }
 
 fn search(frame: &Frame<'_>) -> Line<'static> {
@@ -93,29 +104,30 @@ fn end_of(text: &str, columns: usize) -> &str {
 }
 
 /// Returns keys and what they do, the most important first.
-fn keys_of(frame: &Frame<'_>) -> Vec<(&'static str, &'static str)> {
+fn keys_of(frame: &Frame<'_>, task: Option<&TaskView>) -> Vec<(&'static str, &'static str)> {
     let leave = if frame.data.driven { "leave" } else { "quit" };
     if frame.state.filtering {
         return vec![("Enter", "keep the filter"), ("Esc", "show all")];
     }
+    let problem = task.and_then(|task| frame.data.problem_of(task));
+    let retry = if problem.is_some_and(|problem| problem.kind == "question") { "answer" } else { "retry" };
     match &frame.state.page {
         Page::List => {
-            let answers = if frame.data.view.blockers.iter().any(|blocker| blocker.kind == "question") {
-                "answer"
-            } else {
-                "retry"
-            };
             let mut keys = vec![("q", leave), ("?", "help"), ("↑↓", ""), ("Enter", "open")];
             if frame.data.view.levels.iter().any(|level| level.awaits_approval.is_some()) {
                 keys.push(("a", "approve"));
             }
+            if problem.is_some() {
+                keys.extend([("r", retry), ("s", "skip")]);
+            }
             if frame.data.view.blockers.iter().any(|blocker| blocker.task.is_some()) {
-                keys.extend([("r", answers), ("s", "skip"), ("p", "problems")]);
+                keys.extend(problem.is_none().then_some(("n", "next problem")));
+                keys.push(("p", "problems"));
             }
             if frame.data.can_run() {
                 keys.push(("R", if frame.data.has_begun() { "continue" } else { "run" }));
             }
-            if frame.data.view.tasks.iter().any(|task| !task.needs.is_empty()) {
+            if task.is_some_and(|task| !task.needs.is_empty()) {
                 keys.push(("g", "grant"));
             }
             keys.push(("/", "filter"));
@@ -132,7 +144,7 @@ fn keys_of(frame: &Frame<'_>) -> Vec<(&'static str, &'static str)> {
             ("j k", "scroll"),
             ("[ ]", "attempt"),
             ("J K", "other task"),
-            ("r", "retry"),
+            ("r", retry),
             ("s", "skip"),
             ("/", "search"),
             ("G", "end"),

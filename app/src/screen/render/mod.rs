@@ -52,9 +52,21 @@ impl Frame<'_> {
         self.height < 16
     }
 
+    /// Returns the layout in which problems and footer speak of the task that keys act on.
     fn layout(&self) -> Layout {
-        let footer = footer::footer(self);
-        let problems = problems::problems(self);
+        let task = self.state.current_task(self.data, usize::MAX);
+        let layout = self.layout_for(task);
+        // What is folded, and so what the cursor is on, depends on the rows that the problems leave.
+        match self.state.current_task(self.data, layout.rows) {
+            now if now == task => layout,
+            now => self.layout_for(now),
+        }
+    }
+
+    fn layout_for(&self, task: Option<&str>) -> Layout {
+        let task = task.and_then(|task| self.data.task(task));
+        let footer = footer::footer_for(self, task);
+        let problems = problems::problems(self, task);
         let heads = self.width >= 100 && self.height >= 30;
         let left = self.height.saturating_sub(3 + usize::from(heads) + problems.len() + footer.len());
         // Half of the room at most, and only if tasks keep some.

@@ -1,9 +1,10 @@
 //! What needs the user; says so if nothing does.
 
-use mahabharatha_core::view::{Blocker, merged_phrase};
+use mahabharatha_core::view::{Blocker, TaskView, merged_phrase};
 use mahabharatha_engine::report::human_duration;
 use mahabharatha_engine::report::text::outcome;
 use mahabharatha_sys::git::short_branch;
+use mahabharatha_sys::ui::width;
 use ratatui::text::Line;
 
 use super::Frame;
@@ -14,15 +15,16 @@ use crate::screen::text::{Row, clock, first_lines, names, number, rule, tries, u
 /// Most problems that have a line each.
 const MAX_LINES: usize = 3;
 
-pub fn problems(frame: &Frame<'_>) -> Vec<Line<'static>> {
+/// Returns the box; `task` is the one that keys act on.
+pub fn problems(frame: &Frame<'_>, task: Option<&TaskView>) -> Vec<Line<'static>> {
     let blockers = &frame.data.view.blockers;
     let mut lines = waits(frame);
     match blockers.len() {
-        _ if frame.is_compact() => lines.extend(compact(frame)),
+        _ if frame.is_compact() => lines.extend(compact(frame, task)),
         0 if !lines.is_empty() => {}
         0 => lines.extend(nothing(frame)),
-        1 => lines.extend(one(frame, &blockers[0])),
-        _ => lines.extend(several(frame)),
+        1 => lines.extend(one(frame, &blockers[0], task)),
+        _ => lines.extend(several(frame, task)),
     }
     let rule = match blockers.len() {
         0 => rule(frame.look.dim(), "", frame.width),
@@ -83,11 +85,11 @@ fn waits(frame: &Frame<'_>) -> Vec<Line<'static>> {
 }
 
 /// One problem with all that is known, as far as there is room.
-fn one(frame: &Frame<'_>, blocker: &Blocker) -> Vec<Line<'static>> {
+fn one(frame: &Frame<'_>, blocker: &Blocker, task: Option<&TaskView>) -> Vec<Line<'static>> {
     let mut lines = vec![headline(frame, blocker)];
     let text = |line: &str| Row::new().plain("   ").plain(line).fit(frame.width);
     lines.extend(excerpt(frame, blocker).iter().map(|line| text(line)));
-    lines.extend(commands(frame, blocker));
+    lines.extend(commands(frame, blocker, task));
     lines
 }
 
@@ -106,18 +108,21 @@ fn excerpt(frame: &Frame<'_>, blocker: &Blocker) -> Vec<String> {
     first_lines(text, most)
 }
 
-/// Returns the keys that resolve a problem and the command that does; for an approval also the one to look first.
-fn commands(frame: &Frame<'_>, blocker: &Blocker) -> Vec<Line<'static>> {
+/// Returns the command that resolves a problem and the keys that do; for an approval also the command to look first.
+fn commands(frame: &Frame<'_>, blocker: &Blocker, task: Option<&TaskView>) -> Vec<Line<'static>> {
     let look = frame.look;
     let shown = if blocker.kind == "approval" { 2 } else { 1 };
     let mut rows: Vec<Row> = Vec::new();
     for command in blocker.commands.iter().take(shown) {
         rows.push(Row::new().plain("   ").add(look.strong(), command));
     }
-    match (keys_for(frame, blocker), rows.len()) {
-        ("", _) => {}
-        (keys, 1) if frame.width >= 100 => rows[0] = rows[0].clone().plain("      ").add(look.dim(), keys),
-        (keys, _) => rows.push(Row::new().plain("   ").add(look.dim(), keys)),
+    let keys = keys_for(frame, blocker, task);
+    match &rows[..] {
+        _ if keys.is_empty() => {}
+        [row] if row.width() + 6 + width(&keys) <= frame.width => {
+            rows[0] = row.clone().plain("      ").add(look.dim(), &keys);
+        }
+        _ => rows.push(Row::new().plain("   ").add(look.dim(), &keys)),
     }
     rows.into_iter().map(|row| row.fit(frame.width)).collect()
 }
@@ -151,22 +156,31 @@ fn headline(frame: &Frame<'_>, blocker: &Blocker) -> Line<'static> {
     .fit(frame.width)
 }
 
-/// Returns the keys that resolve a problem.
-fn keys_for(frame: &Frame<'_>, blocker: &Blocker) -> &'static str {
-    match blocker.kind {
+/// Returns the keys that resolve a problem, with the task that they act on.
+fn keys_for(frame: &Frame<'_>, blocker: &Blocker, task: Option<&TaskView>) -> String {
+    let text = match blocker.kind {
         "paused" | "undriven" if frame.data.can_run() => "R continue",
         "gate" if frame.data.can_run() => "R try again",
-        "question" => "r answer and retry   s skip   d diff",
-        "grant" => "g grant   r refuse with a note   s skip",
         "approval" => "a approve",
-        "person" => "s skip",
-        _ if blocker.task.is_some() => "r retry with a note   s skip   d diff",
         _ => "",
+    };
+    let Some(id) = &blocker.task else { return text.to_string() };
+    if task.is_none_or(|task| task.id != *id) {
+        return format!("n select {id}");
     }
+    let keys: &[&str] = match blocker.kind {
+        "question" => &["r answer", "s skip", "d diff"],
+        "grant" => &["g grant", "r refuse", "s skip"],
+        "person" => &["s skip"],
+        _ => &["r retry", "s skip", "d diff"],
+    };
+    let each: Vec<String> = keys.iter().map(|key| format!("{key} {id}")).collect();
+    let each = each.join("   ");
+    if width(&each) + 3 <= frame.width { each } else { format!("{id}: {}", keys.join("   ")) }
 }
 
 /// A line for each of the first problems.
-fn several(frame: &Frame<'_>) -> Vec<Line<'static>> {
+fn several(frame: &Frame<'_>, task: Option<&TaskView>) -> Vec<Line<'static>> {
     let blockers = &frame.data.view.blockers;
     let mut lines: Vec<Line<'static>> =
         blockers.iter().take(MAX_LINES).map(|blocker| in_one_line(frame, blocker)).collect();
@@ -174,14 +188,20 @@ fn several(frame: &Frame<'_>) -> Vec<Line<'static>> {
     if more > 0 {
         lines.push(Row::new().add(frame.look.dim(), &format!("   and {more} more (p)")).fit(frame.width));
     }
-    lines.extend(selected(frame).or(blockers.first()).into_iter().flat_map(|blocker| commands(frame, blocker)));
+    let of_task = task.and_then(|task| frame.data.problem_of(task));
+    // Without one, the one that `n` selects.
+    let next = || blockers.iter().find(|blocker| blocker.task.is_some()).or(blockers.first());
+    lines.extend(of_task.or_else(next).into_iter().flat_map(|blocker| commands(frame, blocker, task)));
     lines
 }
 
-/// Returns the problem of the selected task.
-fn selected<'a>(frame: &Frame<'a>) -> Option<&'a Blocker> {
-    let Some(Pick::Task(task)) = &frame.state.pick else { return None };
-    frame.data.problem_of(frame.data.task(task)?)
+/// Returns the problem of the task that keys act on; where they act on none, of the one that was selected.
+fn selected<'a>(frame: &Frame<'a>, task: Option<&TaskView>) -> Option<&'a Blocker> {
+    let hidden = || match &frame.state.pick {
+        Some(Pick::Task(task)) => frame.data.task(task),
+        _ => None,
+    };
+    frame.data.problem_of(task.or_else(hidden)?)
 }
 
 fn in_one_line(frame: &Frame<'_>, blocker: &Blocker) -> Line<'static> {
@@ -200,7 +220,7 @@ fn in_one_line(frame: &Frame<'_>, blocker: &Blocker) -> Line<'static> {
 }
 
 /// On a low screen tasks say in their rows what they need: this is the command for the selected one, and the other problems.
-fn compact(frame: &Frame<'_>) -> Vec<Line<'static>> {
+fn compact(frame: &Frame<'_>, task: Option<&TaskView>) -> Vec<Line<'static>> {
     let others = frame.data.view.blockers.iter().filter(|blocker| blocker.task.is_none());
     let mut lines = Vec::new();
     for blocker in others.take(1) {
@@ -209,11 +229,13 @@ fn compact(frame: &Frame<'_>) -> Vec<Line<'static>> {
             lines.push(Row::new().plain("   ").add(frame.look.strong(), command).fit(frame.width));
         }
     }
-    let selected = selected(frame);
-    if is_hidden(frame) {
+    let selected = selected(frame, task);
+    if task.is_none() && is_hidden(frame) {
         lines.extend(selected.map(|blocker| headline(frame, blocker)));
     }
-    if let Some(command) = selected.and_then(|blocker| blocker.commands.first()) {
+    // Before the user selects one, the rows are worth more.
+    let command = selected.filter(|_| frame.state.pick.is_some()).and_then(|blocker| blocker.commands.first());
+    if let Some(command) = command {
         lines.push(Row::new().plain("   ").add(frame.look.strong(), command).fit(frame.width));
     }
     lines.extend(not_run(frame));

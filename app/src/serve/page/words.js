@@ -92,13 +92,15 @@ export function outcome(attempt, task) {
 }
 
 const WORDS = {
-  completed: ["ok", "ok"], failed: ["bad", "bad"], undone: ["off", "skip"], paused: ["warn", "warn"], running: ["run", "run"],
+  completed: ["ok", "ok"], failed: ["bad", "bad"], undone: ["off", "skip"], paused: ["warn", "warn"], stopped: ["warn", "warn"], running: ["run", "run"],
   waiting: ["warn", "warn"], asks: ["ask", "ask"], blocked: ["bad", "bad"], invalid: ["bad", "bad"],
 };
 /** Returns the state of a run or a listed feature. */
 export function stateOf(run) {
   let word = run.status;
   if (word === "running" && run.pause) word = "waiting";
+  if (word === "paused" && run.stopped) word = "stopped";
+  if (word === "planned" && run.problems?.length) word = "invalid";
   if (word === "blocked" && run.tasks?.some((task) => task.status === "waiting" || task.question)) word = "asks";
   return [...(WORDS[word] || ["off", "off"]), word];
 }

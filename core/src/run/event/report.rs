@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::setup::SetupFailure;
 use crate::cost::Cost;
 use crate::ids::{Oid, Time};
-use crate::secrets::Suppression;
+use crate::secrets::{Finding, Suppression};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobReport {
@@ -42,6 +42,9 @@ pub struct JobReport {
     /// What looks like a secret in the commit and was allowed with a reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suppressed_secrets: Vec<Suppression>,
+    /// What looks like a secret and made the attempt fail.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<Finding>,
     /// Files that the agent asks for and no task can own as the files of the base are, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ungrantable: Vec<String>,
@@ -64,6 +67,7 @@ impl JobReport {
             hint: None,
             decisions: Vec::new(),
             suppressed_secrets: Vec::new(),
+            secrets: Vec::new(),
             ungrantable: Vec::new(),
         }
     }

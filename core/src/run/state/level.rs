@@ -68,7 +68,12 @@ pub enum LevelStatus {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum LevelFailure {
-    Gate { failure: GateFailure, why: String },
+    Gate {
+        failure: GateFailure,
+        /// The task that is to blame, if one is.
+        task: Option<TaskId>,
+        why: String,
+    },
     Obstacle(Obstacle),
 }
 

@@ -17,10 +17,10 @@ use super::findings::{FindingsFile, MAX_SARIF_BYTES, shown_output};
 use super::gate_run::GateRun;
 use super::worktree::StagingWorktree;
 use super::{Integration, Verification};
-use crate::confinement;
 use crate::provision::{SETUP, SETUP_TIMEOUT};
 use crate::report::running_gate::BASE;
 use crate::worker::WORKTREE_VARIABLE;
+use crate::{confinement, offline};
 
 /// Bytes of output kept for prompts, from its start and from its end.
 pub(super) const OUTPUT_BYTES: (usize, usize) = (4 << 10, 12 << 10);
@@ -174,7 +174,9 @@ impl Integration {
         }
         let mut output = shown_output(&ended, &check.sarif, findings.as_ref(), &self.redactor);
         let places = self.places(worktree, sandbox.workdir());
-        let denial = sandbox.denial(&output);
+        // A preparation always has the network.
+        let failed_offline = || offline::cause(&self.confinement, &output).filter(|_| !check.is_preparation());
+        let denial = sandbox.denial(&output).or_else(failed_offline);
         let denied = denial.is_some();
         let cause = match denial {
             // Only a hint: the gate has failed either way.

@@ -63,7 +63,7 @@ enum Shared {
     /// None failed.
     Ended,
     Failed(Check, Failed),
-    /// One failed, perhaps because another one had changed files.
+    /// One changed files, perhaps those because of which another one failed, or passed in a checkout that must be clean.
     Unclear,
 }
 
@@ -146,7 +146,7 @@ impl Integration {
         }
         match self.verify_on_one_checkout(&worktree, call, &candidate.tree, verifications, &mut passed)? {
             Shared::Failed(check, failed) => return self.failed(call, &candidate, &check, failed, passed),
-            // What the failed verification left behind could make a repetition pass.
+            // What they left behind could make a repetition pass.
             Shared::Unclear if call.clean => return self.start_over(&worktree, call, candidate, &checks),
             Shared::Unclear | Shared::Ended => {}
         }
@@ -315,8 +315,8 @@ impl Integration {
         }
         Ok(match failed {
             Some((check, failed)) if unchanged => Shared::Failed(check, failed),
-            Some(_) => Shared::Unclear,
-            None => Shared::Ended,
+            None if unchanged || !call.clean => Shared::Ended,
+            _ => Shared::Unclear,
         })
     }
 }

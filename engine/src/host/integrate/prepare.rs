@@ -5,13 +5,14 @@ use std::fmt::Display;
 
 use mahabharatha_core::ids::{Level, Oid};
 use mahabharatha_core::run::event::Candidate;
+use mahabharatha_core::secrets::feedback;
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::git::{CommitText, NewCommit};
 
 use super::Integration;
 use super::command::{Check, Failed, Ran};
 use super::worktree::{LockFiles, StagingWorktree};
-use crate::worker::{scan_secrets, secret_feedback};
+use crate::worker::scan_secrets;
 
 /// File of a feature that records what setup ran on in staging.
 const SETUP_RECORD: &str = "staging.setup";
@@ -39,7 +40,7 @@ impl Integration {
                 if found.is_empty() {
                     Prepared::Done(made)
                 } else {
-                    let output = secret_feedback(&found);
+                    let output = feedback(&found);
                     Prepared::Failed(check, Failed { output, likely_cause: None, denied: false })
                 }
             }

@@ -214,7 +214,10 @@ impl<'a> StagingWorktree<'a> {
         let clean: Vec<&str> = ["clean", "-ffdxq"].into_iter().chain(caches.iter().map(String::as_str)).collect();
         self.reset_to(tree, &clean)?;
         let entries = self.git.ls_tree(tree)?;
-        self.restore_modes(&entries)?;
+        let dirs = self.dirs_of(&entries);
+        self.restore_modes(&entries, &dirs)?;
+        // Git leaves repositories in directories with files of its own.
+        dirs.iter().filter(|dir| **dir != self.path).try_for_each(|dir| tree::remove(&dir.join(".git")))?;
         // Git leaves the contents of submodules alone.
         let submodules = entries.into_iter().filter(|entry| entry.kind == EntryType::Submodule);
         for path in submodules.map(|entry| entry.path.under(&self.path)) {
@@ -225,13 +228,12 @@ impl<'a> StagingWorktree<'a> {
     }
 
     /// Gives files and their directories the permissions that a new checkout has. Git sees only who may execute a file.
-    fn restore_modes(&self, entries: &[TreeEntry]) -> Result<()> {
+    fn restore_modes(&self, entries: &[TreeEntry], dirs: &BTreeSet<PathBuf>) -> Result<()> {
         let probe = self.admin.join("mode");
         File::create(&probe).map_err(io("create", &probe))?;
         let plain = fs::metadata(&probe).map_err(io("read", &probe))?.mode() & 0o777;
         fs::remove_file(&probe).map_err(io("remove", &probe))?;
         let executable = plain | (plain & 0o444) >> 2;
-        let mut dirs = BTreeSet::from([self.path.clone()]);
         let set = |path: &Path, mode: u32| match fs::symlink_metadata(path) {
             Ok(found) if !found.is_symlink() && found.mode() & 0o7777 != mode => {
                 fs::set_permissions(path, Permissions::from_mode(mode)).map_err(io("change the permissions of", path))
@@ -241,10 +243,18 @@ impl<'a> StagingWorktree<'a> {
         for entry in entries.iter().filter(|entry| entry.kind == EntryType::File) {
             let path = entry.path.under(&self.path);
             set(&path, if entry.mode == EXECUTABLE { executable } else { plain })?;
-            let parents = path.ancestors().skip(1).take_while(|parent| parent.starts_with(&self.path));
-            dirs.extend(parents.map(Path::to_owned));
         }
         dirs.iter().try_for_each(|dir| set(dir, executable))
+    }
+
+    /// Returns the worktree and the directories in it that have files of the tree.
+    fn dirs_of(&self, entries: &[TreeEntry]) -> BTreeSet<PathBuf> {
+        let files =
+            entries.iter().filter(|entry| entry.kind == EntryType::File).map(|entry| entry.path.under(&self.path));
+        let parents = |file: PathBuf| -> Vec<PathBuf> {
+            file.ancestors().skip(1).take_while(|dir| dir.starts_with(&self.path)).map(Path::to_owned).collect()
+        };
+        files.flat_map(parents).chain([self.path.clone()]).collect()
     }
 
     fn reset_to(&self, tree: &Oid, clean: &[&str]) -> Result<()> {
@@ -253,6 +263,10 @@ impl<'a> StagingWorktree<'a> {
         tree::remove_special_files(&self.path)?;
         self.save_user_changes()?;
         self.integration.known.restore(&self.index)?;
+        if self.attributes_differ(tree)? {
+            // Without an index git writes all files anew; otherwise unchanged ones stay as other attributes made them.
+            tree::remove_file(&self.index)?;
+        }
         self.git.run(["read-tree", "--reset", "-u", tree.as_str()])?;
         crash::point(|| "staging's files reset");
         if self.git.run(clean).is_err() {
@@ -263,6 +277,13 @@ impl<'a> StagingWorktree<'a> {
         self.tree.replace(Some(tree.clone()));
         let index = self.integration.known.remember(&self.index)?;
         self.publish_state(&index)
+    }
+
+    /// Tells whether an attributes file differs between the files as they were written and the tree.
+    fn attributes_differ(&self, tree: &Oid) -> Result<bool> {
+        let differing = self.git.run(["diff-index", "--cached", "--name-only", "--no-renames", "-z", tree.as_str()])?;
+        let is_of_attributes = |path: &[u8]| path.rsplit(|byte| *byte == b'/').next() == Some(b".gitattributes");
+        Ok(differing.bytes.split(|byte| *byte == 0).any(is_of_attributes))
     }
 
     /// Returns the sandbox for a command in the worktree. A check may have no network.

@@ -12,6 +12,7 @@ use mahabharatha_core::run::MIN_LIFETIME;
 use mahabharatha_core::run::effect::{Job, Performer, Purpose};
 use mahabharatha_core::run::event::{Event, FailCause, JobEnd, JobReport};
 use mahabharatha_core::run::needs::needs_in;
+use mahabharatha_core::secrets::feedback;
 use mahabharatha_sys::proc::{Ended, Exit};
 use mahabharatha_sys::store::atomic::write_atomic;
 use mahabharatha_sys::store::disk::lack_of_space;
@@ -160,7 +161,8 @@ pub(super) fn checked(context: &Context, job: &Job, mut report: JobReport, end: 
     let scan = worker::scan_secrets(&context.repository, &job.base, commit, &context.config.secrets.allow);
     let (feedback, strays) = match context.objections_to(job, commit).and_then(|strays| Ok((strays, scan?))) {
         Ok((strays, scan)) if strays.is_empty() && !scan.findings.is_empty() => {
-            let feedback = worker::secret_feedback(&scan.findings);
+            let feedback = feedback(&scan.findings);
+            report.secrets = scan.findings;
             report.end = JobEnd::Failed { cause: FailCause::Secrets, feedback, strays };
             return report;
         }

@@ -9,11 +9,13 @@ mod task;
 mod words;
 
 use mahabharatha_core::run::Run;
+use mahabharatha_core::run::event::FailCause;
+use mahabharatha_core::view::AttemptView;
 use serde::Serialize;
 
 pub use self::state::bring_back;
 use super::debug::{Findings, TroubledTask};
-use super::text::{few, outcome};
+use super::text::{few, headline, outcome};
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Hypothesis {
@@ -65,23 +67,48 @@ pub fn hypotheses(findings: &Findings, run: Option<&Run>) -> Vec<Hypothesis> {
         found.extend(state::about_standstill(findings, run));
     }
     found.extend(state::about_base(findings).filter(|base| found.iter().all(|known| known.code != base.code)));
+    let under_way = state::about_run_under_way(findings, &found);
+    found.extend(under_way);
     found
 }
 
-/// Covers several tasks that failed in the same way, which likely have one common cause.
+/// Covers several tasks of which the same line of output tells that they failed: they likely have one common cause.
 fn about_all_tasks(findings: &Findings) -> Option<Hypothesis> {
     let blocked: Vec<&TroubledTask> = findings.tasks.iter().filter(|task| task.status == "blocked").collect();
-    let last = |task: &&TroubledTask| task.attempts.last().map(|attempt| (attempt.outcome, attempt.cause));
-    let first = blocked.first().and_then(last)?;
-    if blocked.len() < 2 || !blocked.iter().all(|task| last(task) == Some(first)) {
+    let last = |task: &TroubledTask| {
+        let attempt = task.attempts.last()?;
+        Some((attempt.outcome, attempt.cause, distinctive_line(task, attempt)?))
+    };
+    let first = blocked.first().and_then(|task| last(task))?;
+    if blocked.len() < 2 || !blocked.iter().all(|task| last(task).as_ref() == Some(&first)) {
         return None;
     }
     let names: Vec<String> = blocked.iter().map(|task| task.id.clone()).collect();
     let cause = format!("{} failed in the same way: the cause is likely common to them.", few(&names));
-    let evidence = names.iter().map(|name| format!("{name} {}", outcome(first.0, first.1)));
-    let next =
-        "Look at the agent's configuration, its key and network, and at what the tasks share: `mahabharatha doctor`.";
-    Some(Hypothesis::new("common_cause", cause, "mahabharatha doctor").shown_by(evidence.take(5)).next(next))
+    let each = names.iter().map(|name| format!("{name} {}", outcome(first.0, first.1)));
+    let evidence = [first.2.clone()].into_iter().chain(each.take(5));
+    let next = match first.1 {
+        Some(FailCause::Verification) => {
+            "Look at what their verifications share, such as a program, a service or the base: `mahabharatha doctor`."
+        }
+        _ => {
+            "Look at the agent's configuration, its key and network, and at what the tasks share: `mahabharatha doctor`."
+        }
+    };
+    Some(Hypothesis::new("common_cause", cause, "mahabharatha doctor").shown_by(evidence).next(next))
+}
+
+/// Returns the first line that tells why an attempt failed, without the name of its task; none if the failure alone is
+/// known, which tasks with different causes share.
+fn distinctive_line(task: &TroubledTask, attempt: &AttemptView) -> Option<String> {
+    let detail = attempt.detail.as_deref().unwrap_or_default();
+    let is_said_by_program = matches!(attempt.cause, Some(FailCause::Verification | FailCause::Agent));
+    let line = match task::output_lines(detail).into_iter().next() {
+        Some(line) => line,
+        None if is_said_by_program => return None,
+        None => headline(detail),
+    };
+    Some(line.replace(&task.id, "…"))
 }
 
 /// Returns the command that runs a feature, or goes on with it.

@@ -14,7 +14,7 @@ pub(super) fn about_state(findings: &Findings) -> Vec<Hypothesis> {
         found.push(full.shown_by([error.clone()]).next(format!("Free some space, then `{}`.", run_again(feature))));
     }
     found.extend(about_journal(findings));
-    found.extend(about_lock(findings));
+    found.extend(about_lock(findings).filter(|_| !is_under_way(findings)));
     if !findings.lock.held && findings.sessions.is_empty() && !findings.workers.is_empty() {
         let next = format!("`mahabharatha run {feature}` takes them over, `mahabharatha stop -f {feature}` ends them.");
         let cause = "The orchestrator died; its workers are still running.";
@@ -38,6 +38,23 @@ pub(super) fn about_state(findings: &Findings) -> Vec<Hypothesis> {
     found.extend(about_lost_work(findings));
     found.extend(about_worktrees(findings));
     found
+}
+
+/// Tells whether a process drives the run at this moment.
+fn is_under_way(findings: &Findings) -> bool {
+    findings.lock.held && findings.status == Some("running")
+}
+
+/// Says that the run is under way, which explains why no other process can drive it.
+pub(super) fn about_run_under_way(findings: &Findings, others: &[Hypothesis]) -> Option<Hypothesis> {
+    let lock = about_lock(findings).filter(|_| is_under_way(findings))?;
+    let process = findings.lock.pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
+    let is_fine = others.is_empty() && findings.blockers.is_empty();
+    let cause = match is_fine {
+        true => format!("The run is under way{process}; nothing is wrong with it."),
+        false => format!("The run is under way{process}, and no other process can drive it meanwhile (exit 8)."),
+    };
+    Some(Hypothesis { cause, ..lock })
 }
 
 /// Covers a run that stands still because the user wanted that, or changed the configuration.

@@ -7,13 +7,14 @@ use mahabharatha_core::names::argument_list;
 use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport, Reason};
 use mahabharatha_core::run::needs::Need;
 use mahabharatha_core::run::{Run, TaskStatus};
-use mahabharatha_core::view::AttemptView;
+use mahabharatha_core::view::{AttemptView, about_secrets};
 use mahabharatha_sys::proc::shell_word;
 use mahabharatha_sys::ui::{clean, one_line};
 
 use super::super::debug::{Findings, TroubledTask};
-use super::super::text::{body_of, few, headline};
+use super::super::text::{body_of, few, headline, sentence};
 use super::{Hypothesis, run_again, try_again, words};
+use crate::offline;
 
 /// Most lines of output that are given as evidence.
 const MAX_EVIDENCE: usize = 6;
@@ -25,6 +26,8 @@ struct Failed<'a> {
     isolation: Isolation,
     /// Files that its agent asks for.
     needs: Vec<Need>,
+    /// What to do about what looks like a secret in its latest attempt.
+    about_secrets: Option<String>,
 }
 
 /// Returns the cause of the latest failure of a task that is open and not under way.
@@ -34,7 +37,8 @@ pub(super) fn about_task(findings: &Findings, run: &Run, task: &TroubledTask) ->
     if !state.is_open() || matches!(state.status, TaskStatus::InProgress { .. } | TaskStatus::Waiting) {
         return None;
     }
-    let of = Failed { feature: &findings.feature, task, isolation: run.policy().isolation, needs: run.needs_of(&id) };
+    let (feature, isolation) = (&findings.feature, run.policy().isolation);
+    let of = Failed { feature, task, isolation, needs: run.needs_of(&id), about_secrets: about_secrets(run, &id) };
     let ended = state.attempts.iter().rev().filter_map(|record| record.ended.as_ref()).map(|(_, report)| report);
     let latest = ended.into_iter().find(|report| !matches!(report.end, JobEnd::Cancelled));
     let of_attempt = || match latest.map(|report| (report, &report.end))? {
@@ -77,13 +81,20 @@ impl Failed<'_> {
                 Hypothesis::new("timeout", cause, self.again()).shown_by([headline(feedback)]).next(next)
             }
             FailCause::Secrets => {
-                let next = format!(
-                    "Have the task read it from the environment, or allow it with a reason in `secrets.allow` of \
-                     .mahabharatha/config.yaml; then `{}`.",
-                    self.again()
-                );
+                let command = format!("{} --accept-config", self.again());
+                let next = match &self.about_secrets {
+                    Some(way_out) => format!("{}.", sentence(way_out)),
+                    None => format!(
+                        "Have the task read it from the environment, or allow it with a reason in `secrets.allow` of \
+                         .mahabharatha/config.yaml; then `{command}`."
+                    ),
+                };
+                let evidence = match report.secrets.as_slice() {
+                    [] => lines(feedback),
+                    found => found.iter().take(MAX_EVIDENCE).map(ToString::to_string).collect(),
+                };
                 let cause = format!("{id} adds what looks like a secret: the spec may ask for one.");
-                Hypothesis::new("secret", cause, self.again()).shown_by(lines(feedback)).next(next)
+                Hypothesis::new("secret", cause, command).shown_by(evidence).next(next)
             }
             FailCause::Setup => self.setup(feedback),
             FailCause::Agent => match &report.hint {
@@ -158,7 +169,8 @@ impl Failed<'_> {
     fn sandbox_denial(&self, what: &str, feedback: &str, hint: &str) -> Hypothesis {
         let command = format!("{} --accept-config", self.again());
         let next = format!("{hint} Then `{command}`.");
-        let cause = format!("The sandbox kept the {what} of {} from a file.", self.task.id);
+        let from = if offline::is_cause(hint) { "the network" } else { "a file" };
+        let cause = format!("The sandbox kept the {what} of {} from {from}.", self.task.id);
         let evidence = lines(feedback).into_iter().chain([one_line(hint)]);
         Hypothesis::new("sandbox_denial", cause, command).shown_by(evidence).next(next)
     }
@@ -288,7 +300,12 @@ impl Failed<'_> {
 
 /// Returns the lines of a report that tell of the failure; its summary if it is nothing else.
 fn lines(report: &str) -> Vec<String> {
+    let key = output_lines(report);
+    if key.is_empty() { vec![headline(report)] } else { key }
+}
+
+/// Returns the lines of output in a report that tell of the failure.
+pub(super) fn output_lines(report: &str) -> Vec<String> {
     let (key, _) = key_lines(body_of(report), MAX_EVIDENCE + 1);
-    let key: Vec<String> = key.iter().map(|line| clean(line)).filter(|line| !line.starts_with("$ ")).collect();
-    if key.is_empty() { vec![headline(report)] } else { key.into_iter().take(MAX_EVIDENCE).collect() }
+    key.iter().map(|line| clean(line)).filter(|line| !line.starts_with("$ ")).take(MAX_EVIDENCE).collect()
 }

@@ -47,7 +47,7 @@ impl Attempt<'_> {
 
     /// Returns the end that the agent asked for instead of a verification; none if it is done or has failed.
     fn end_by_answer(&mut self, outcome: AgentOutcome, strays: &[String]) -> Option<JobEnd> {
-        self.warnings.extend(strays.iter().map(|path| format!("{path} is not the task's and is left out")));
+        self.warnings.extend(strays.iter().map(|path| format!("{path} is not owned by the task and is not committed")));
         self.reason = match outcome {
             AgentOutcome::Unserved { reason, .. } => reason,
             AgentOutcome::OverBudget(_) => Some(Reason::TaskBudget),

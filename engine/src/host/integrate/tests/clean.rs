@@ -188,3 +188,36 @@ fn a_failure_in_a_clean_checkout_is_bisected_in_clean_checkouts() {
     let Blame { task: blamed, why } = done(integration.blame(&base, &failed, &commits).unwrap());
     assert_eq!(blamed, Some(task("D")), "{why}");
 }
+
+#[test]
+fn a_clean_checkout_has_its_files_as_its_own_attributes_make_them() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    let (base, _) = with_leftovers(&lab, &integration);
+    let commits =
+        [lab.writes("A", &base, "a.txt", "done\n"), lab.writes("B", &base, ".gitattributes", "*.txt text eol=crlf\n")];
+    let (staging, _) = integration.staged(&base, &commits);
+    integration.gates = vec![gate("attributes", "grep -q \"$(printf '\\r')\" 'dir/deep ü/g.txt'")];
+    assert!(matches!(gated_clean(&lab, &integration, call(&base, &staging)), Gated::Passed { .. }));
+}
+
+#[test]
+fn a_clean_checkout_has_no_repository_in_a_directory_with_files() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    let (base, staging) = with_leftovers(&lab, &integration);
+    fs::create_dir_all(lab.staging("dir/.git")).unwrap();
+    integration.gates = vec![gate("repository", "test ! -e dir/.git && test -e .git")];
+    assert!(matches!(gated_clean(&lab, &integration, call(&base, &staging)), Gated::Passed { .. }));
+}
+
+#[test]
+fn a_verification_does_not_pass_on_what_it_made_of_the_changes_of_another_one() {
+    let lab = Lab::new();
+    let integration = lab.integration();
+    let (base, staging) = with_leftovers(&lab, &integration);
+    let sees = "grep -q changed a.txt && echo seen > ignored; test -e ignored";
+    let verify = verifications(&[("A", "echo changed >> a.txt"), ("B", sees)]);
+    let call = GateCall { verify: &verify, ..call(&base, &staging) };
+    assert_eq!(failure(gated_clean(&lab, &integration, call)).task, Some(task("B")));
+}

@@ -214,14 +214,17 @@ fn call<'a>(base: &'a Oid, staging: &'a Oid) -> GateCall<'a> {
 /// the processes of other tests.
 fn alone(name: &str, test: impl FnOnce()) {
     const ALONE: &str = "INTEGRATION_TEST_ALONE";
-    if std::env::var_os(ALONE).is_some() {
+    if let Some(mark) = std::env::var_os(ALONE) {
         mahabharatha_sys::proc::become_subreaper().unwrap();
-        return test();
+        test();
+        return fs::write(mark, "").unwrap();
     }
+    let dir = tempfile::tempdir().unwrap();
+    let mark = dir.path().join("mark");
     let name = format!("host::integrate::tests::{name}");
     let test = std::env::current_exe().unwrap();
-    let status = Command::new(test).args([&name, "--exact", "--nocapture"]).env(ALONE, "1").status().unwrap();
-    assert!(status.success());
+    let status = Command::new(test).args([&name, "--exact", "--nocapture"]).env(ALONE, &mark).status().unwrap();
+    assert!(status.success() && mark.exists(), "{name} failed, or is no test");
 }
 
 fn is_dead(pid: &str) -> bool {
