@@ -130,6 +130,9 @@ fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
             if changed.is_none() && run.ended() == Some(&End::Completed) {
                 // The process that completed it may have been killed before it had written this.
                 files::write_state(project, paths, &run)?;
+                if let Some((lost, next)) = diagnosis::merge_lost(project, &run)? {
+                    return Err(Error::new(Kind::Failed, lost).hint(next));
+                }
                 return Ok(Outcome::AlreadyCompleted);
             }
             session.resume(&mut journal, run, start, changed)?

@@ -14,7 +14,7 @@ use mahabharatha_engine::report::logs::{LogFilter, read_logs};
 use mahabharatha_engine::report::planned::planned_text;
 use mahabharatha_engine::report::status::{ContainerView, Details, Show, status_text};
 use mahabharatha_engine::report::text::cost_fact;
-use mahabharatha_engine::session;
+use mahabharatha_engine::session::{self, diagnosis};
 use mahabharatha_engine::worker::JobSpec;
 use mahabharatha_setup::planning::{self, ApprovalStatus};
 use mahabharatha_sys::error::{Result, io};
@@ -146,6 +146,9 @@ fn look(place: &Place, ui: &Ui, watched: bool) -> Result<Look> {
     let approval_status = planning::approval_status(&place.project, &place.paths)?;
     if approval_status == ApprovalStatus::Changed {
         text.push_str(&format!("\nRequirements: {approval_status}.\n"));
+    }
+    if let Some((lost, next)) = diagnosis::merge_lost(&place.project, feed.run())? {
+        text.push_str(&format!("\n{lost}.\n{next}\n"));
     }
     text.push_str(&setup_line(place.project.setup_cost()?));
     if !watched {

@@ -97,6 +97,25 @@ fn what_was_ours_is_cleared_away_but_work_in_progress_stays_until_cleanup() {
 }
 
 #[test]
+fn work_that_the_base_branch_lost_again_is_not_called_completed() {
+    let repo = Repo::new();
+    repo.graph("x", &[task("A-1", 1, "a1", "echo A-1 > a1")]);
+    repo.run(&["run"]).code(0);
+    let merged = repo.git(&["rev-parse", "main"]);
+    repo.git(&["reset", "-q", "--hard", "main~1"]);
+    let lost = format!(
+        "x was completed, but the branch main does not fit the run: it does not contain {}, level 1",
+        &merged[..10]
+    );
+    let next = "Bring back what it lost (`git reflog main`), then `mahabharatha run x`.";
+    repo.run(&["run"]).code(1).says(&lost).says(next).does_not_say("completed already");
+    repo.run(&["status"]).code(0).says(&format!("{lost}.\n{next}\n"));
+    repo.git(&["merge", "-q", "--ff-only", &merged]);
+    repo.run(&["run"]).code(0).says("completed already");
+    repo.run(&["status"]).code(0).does_not_say("does not fit");
+}
+
+#[test]
 fn a_foreign_file_among_the_worktrees_does_not_keep_a_run_from_ending() {
     let repo = Repo::new();
     let planted = "touch ../planted; ln -s planted ../link; echo A-1 > a1";

@@ -136,7 +136,9 @@ fn a_red_base_that_is_allowed_is_only_reported() {
         .code(0)
         .says("gate lint is red on main already: from now on it is only reported")
         .says("level 1: gate lint failed, which is only reported: no title [exit code 3]")
-        .says("level 2: gate lint failed, which is only reported: no title [exit code 3]");
+        .says("level 2: gate lint failed, which is only reported: no title [exit code 3]")
+        .says("level 2: 1 of 2 gates passed in a clean checkout, lint failed and was red on main before")
+        .does_not_say("passed its gates");
     let report = completion(&repo);
     assert!(report.contains("| 2 | lint | `echo 'no title'; exit 3` | failed, as it did before the run |"), "{report}");
     assert!(report.contains("| 2 | fine | `true` | passed |"), "{report}");
@@ -153,13 +155,37 @@ fn a_gate_that_is_not_required_is_only_reported() {
                        { "name": "must", "command": "true" }]);
     committed(&repo, &format!("quality_gates: {gates}\n"));
     repo.graph("x", &[simple("A", 1, "a.txt")]);
-    repo.run(&["run"]).code(0).says("level 1: gate nice failed, which is only reported: not nice [exit code 1]");
+    repo.run(&["run"])
+        .code(0)
+        .says("main passed its gates")
+        .says("level 1: gate nice failed, which is only reported: not nice [exit code 1]")
+        .says("level 1: 1 of 2 gates passed in a clean checkout, nice failed and is not required")
+        .does_not_say("level 1 passed its gates");
     let report = completion(&repo);
-    assert!(report.contains("- [x] All quality gates passed (1 of 1, and 1 failed that is not required)"), "{report}");
+    let gates = "- [x] All required quality gates passed (1 of 2, nice failed and is not required)";
+    assert!(report.contains(gates), "{report}");
     assert!(report.contains("| failed; it is not required |"), "{report}");
     // On the base as well.
     repo.graph("y", &[simple("B", 1, "b.txt")]);
-    repo.run(&["run"]).code(0).says("gate nice fails on main, which is only reported: not nice [exit code 1]");
+    repo.run(&["run"])
+        .code(0)
+        .says("gate nice fails on main, which is only reported: not nice [exit code 1]")
+        .says("main: 1 of 2 gates passed, nice failed and is not required");
+}
+
+#[test]
+fn a_task_without_a_verification_is_not_counted_as_verified() {
+    for verification in [" ", "# nothing to check"] {
+        let repo = Repo::new();
+        let blank = with(simple("A", 1, "a.txt"), json!({ "verification": { "command": verification } }));
+        repo.graph("x", &[blank, simple("B", 1, "b.txt")]);
+        repo.run(&["run"])
+            .code(0)
+            .says("level 1: 1 of 2 tasks passed its verification on the merged tree in a clean checkout, A has no verification");
+        let report = completion(&repo);
+        assert!(report.contains("passed on the merged tree (1 of 1; 1 of 2 tasks has none)"), "{report}");
+        assert!(!report.contains("verify A"), "{report}");
+    }
 }
 
 #[test]

@@ -74,6 +74,27 @@ fn a_commit_that_is_gone_from_the_disk_is_made_again() {
 }
 
 #[test]
+fn an_object_that_a_power_loss_emptied_is_written_again() {
+    let commit = "refs/mahabharatha/x/tasks/A";
+    for object in [commit, &format!("{commit}^{{tree}}"), &format!("{commit}:a.txt")] {
+        for is_met_by_run in [true, false] {
+            let repo = half_a_level();
+            let name = repo.git(&["rev-parse", object]);
+            let file = repo.join(&format!(".git/objects/{}/{}", &name[..2], &name[2..]));
+            fs::remove_file(&file).unwrap();
+            fs::write(&file, "").unwrap();
+            if is_met_by_run {
+                repo.run(&["run"]).code(9).says("the repository has lost the work of A");
+            }
+            repo.run(&["retry", "A"]).code(0);
+            repo.run(&["run"]).code(0);
+            assert_eq!((repo.read("a.txt"), repo.read("b.txt")), ("A\n".to_string(), "B\n".to_string()));
+            repo.git(&["fsck", "--no-progress"]);
+        }
+    }
+}
+
+#[test]
 fn a_level_that_was_staged_is_staged_again() {
     let repo = Repo::new();
     let gate = json!([{ "name": "late", "command": "! test -e a.txt || test -e ../../../../.git/pass" }]);

@@ -39,6 +39,7 @@ mod landing;
 mod links;
 mod logs;
 mod lost_commits;
+mod moved;
 mod names;
 mod notices;
 mod ownership;

@@ -163,7 +163,7 @@ fn risks(text: &mut String, page: &Page<'_>) {
 fn testing(text: &mut String, page: &Page<'_>) {
     let _ = write!(text, "## 7. Testing Strategy\n\n### 7.1 Approach\n{}\n", list(&page.design.testing));
     text.push_str("### 7.2 Verification Commands\n");
-    for task in page.graph.tasks().iter().filter(|task| !task.spec.verification.command.trim().is_empty()) {
+    for task in page.graph.tasks().iter().filter(|task| !task.spec.verification.is_blank()) {
         let _ = writeln!(text, "- {}: {}", task.id, code(&task.spec.verification.command));
     }
     text.push_str("\n### 7.3 Acceptance Criteria Validation\n\n");

@@ -13,8 +13,7 @@ pub fn design_manifest(graph: &TaskGraph) -> Value {
             owned("Creates", &spec.files.create),
             owned("Modifies", &spec.files.modify),
             owned("Reads", &spec.files.read),
-            Some(format!("Verification: {}", spec.verification.command))
-                .filter(|_| !spec.verification.command.is_empty()),
+            Some(format!("Verification: {}", spec.verification.command)).filter(|_| !spec.verification.is_blank()),
         ];
         json!({
             "id": task.id,

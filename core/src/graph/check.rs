@@ -114,7 +114,7 @@ fn check_task(report: &mut Report, index: usize, task: &TaskSpec) {
     for (name, _) in commands.iter().filter(|(_, command)| command.is_some_and(|command| command.contains('\0'))) {
         report.task(Error, "bad_command", index, format!("the {name} command contains a NUL character"));
     }
-    if task.verification.command.trim().is_empty() {
+    if task.verification.is_blank() {
         let message = "has no verification command, so any result of the agent counts as done";
         report.task(Warning, "empty_verification", index, message.to_owned());
     }

@@ -77,7 +77,7 @@ fn files(text: &mut String, task: &TaskSpec) {
 
 fn verification(text: &mut String, task: &TaskSpec) {
     let verification = &task.verification;
-    if verification.command.trim().is_empty() {
+    if verification.is_blank() {
         return;
     }
     let body = format!(

@@ -17,6 +17,14 @@ impl Accepted {
         self.0.insert(key.into(), value);
     }
 
+    /// Returns the quality gates: their names and commands.
+    pub fn gates(&self) -> impl Iterator<Item = (&str, String)> {
+        self.0.iter().filter_map(|(key, value)| {
+            let name = key.strip_prefix("quality_gates.")?.strip_suffix(".command")?;
+            Some((name, serde_json::from_str(value).ok()?))
+        })
+    }
+
     /// Returns the differences as lines of a diff.
     pub fn diff(&self, new: &Accepted) -> Vec<String> {
         let keys: BTreeSet<&String> = self.0.keys().chain(new.0.keys()).collect();

@@ -243,6 +243,12 @@ impl Run {
         }
     }
 
+    /// Returns the tasks whose verification must have passed on the tree with which the level lands.
+    pub fn verified_with(&self, level: Level) -> Vec<TaskId> {
+        let index = self.levels.iter().position(|state| state.level == level);
+        index.map(|index| self.to_verify(index)).unwrap_or_default()
+    }
+
     /// Returns the tasks whose verification must pass on the tree that lands: those of the level that are early, and with the
     /// last level all that are completed.
     pub(super) fn to_verify(&self, level: usize) -> Vec<TaskId> {

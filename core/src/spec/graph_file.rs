@@ -133,6 +133,11 @@ impl FileLists {
 
 impl Verification {
     pub const FIELDS: [&str; 2] = ["command", "timeout_seconds"];
+
+    /// Tells whether there is no command that could fail: nothing but space and comments.
+    pub fn is_blank(&self) -> bool {
+        self.command.lines().map(str::trim_start).all(|line| line.is_empty() || line.starts_with('#'))
+    }
 }
 
 fn default_timeout() -> u64 {

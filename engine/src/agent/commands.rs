@@ -17,7 +17,7 @@ pub fn commands(config: &Config, tasks: &[&Task], asked: Option<&str>) -> Result
             (Some(run), true) => commands.push((format!("{} (run)", task.id), run.clone())),
             _ => commands.push((format!("{} (agent {name})", task.id), proc::shell_line(&agent.whole_command()))),
         }
-        if !task.spec.verification.command.is_empty() {
+        if !task.spec.verification.is_blank() {
             commands.push((format!("{} (verification)", task.id), task.spec.verification.command.clone()));
         }
     }

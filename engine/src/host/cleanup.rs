@@ -96,7 +96,9 @@ pub fn leftovers(project: &Project, paths: &FeaturePaths, run: Option<&Run>, wip
     }
     let completed = run.is_some_and(|run| run.current_level().is_none());
     if completed {
-        for dir in ["jobs", "slots", "spool", "integration", "bases"].map(|name| paths.dir().join(name)) {
+        for dir in
+            ["jobs", "slots", "spool", "integration", "bases", "damaged-objects"].map(|name| paths.dir().join(name))
+        {
             if dir.exists() {
                 found.push(Leftover { what: What::Directory(dir), precious: None });
             }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use mahabharatha_core::graph::{TracedCriterion, trace};
+use mahabharatha_core::graph::{Task, TracedCriterion, trace};
 use mahabharatha_core::ids::{Level, Oid};
 use mahabharatha_core::run::event::{Event, GateFailure, GatePass, Note, verification_name};
-use mahabharatha_core::run::{LevelStatus, Run};
+use mahabharatha_core::run::{LevelStatus, Run, TaskState, TaskStatus};
 use mahabharatha_core::spec::Requirements;
 use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::crash;
@@ -59,7 +59,12 @@ fn findings(context: &Context, run: &Run, tip: &Oid) -> Result<Findings> {
         None => (None, Vec::new()),
     };
     let has_gates = !context.config.quality_gates.is_empty();
-    Ok(Findings { gates, has_gates, failed_gates, commits, changes, criteria, estimate, agents })
+    let tasks = run.graph().tasks().iter().zip(run.tasks());
+    let is_unverified = |(task, state): &(&Task, &TaskState)| {
+        matches!(state.status, TaskStatus::Completed { .. }) && task.spec.verification.is_blank()
+    };
+    let unverified = tasks.filter(is_unverified).count();
+    Ok(Findings { gates, has_gates, unverified, failed_gates, commits, changes, criteria, estimate, agents })
 }
 
 /// Returns every failed gate run, including gates that passed later.

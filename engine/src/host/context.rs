@@ -226,7 +226,7 @@ impl Inner {
     /// Returns the verifications of these tasks, to be run on the combined work of all.
     pub fn verifications(&self, run: &Run, tasks: &[TaskId]) -> Vec<Verification> {
         let tasks = tasks.iter().filter_map(|task| run.graph().task(task));
-        let verified = tasks.filter(|task| !task.spec.verification.command.is_empty());
+        let verified = tasks.filter(|task| !task.spec.verification.is_blank());
         verified
             .map(|task| Verification {
                 task: task.id.clone(),

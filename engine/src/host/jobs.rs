@@ -12,8 +12,9 @@ use std::thread;
 use std::time::Duration;
 
 use mahabharatha_core::cost::Cost;
+use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::effect::{Job, Performer};
-use mahabharatha_core::run::event::{Event, JobEnd};
+use mahabharatha_core::run::event::{Event, JobEnd, JobReport};
 use mahabharatha_core::run::{MIN_LIFETIME, Run};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Kind, Result};
@@ -86,7 +87,23 @@ pub fn start(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) ->
     }
 }
 
+/// Moves damaged objects of the task's earlier results out of the way, so that the attempt can write them again.
+fn set_aside_damaged(context: &Context, job: &Job, run: &Run) -> Result<()> {
+    let attempts = run.task(&job.task).map(|task| task.attempts.iter()).into_iter().flatten();
+    let results = attempts.filter_map(|attempt| match &attempt.ended {
+        Some((_, JobReport { end: JobEnd::Done { commit }, .. })) => Some(commit.clone()),
+        _ => None,
+    });
+    let results: Vec<Oid> = results.collect();
+    let lost = if results.is_empty() { results } else { context.repository.lost(&results)? };
+    if !lost.is_empty() {
+        context.repository.set_aside_damaged(&lost, &context.paths.damaged_objects())?;
+    }
+    Ok(())
+}
+
 fn try_start(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) -> Result<Control> {
+    set_aside_damaged(context, job, run)?;
     let job = &context.based(job)?;
     if let Performer::Session(session) = &job.performer {
         write_job_spec(context, job, run)?;

@@ -1,5 +1,6 @@
 //! `COMPLETION.md`: the result of a finished feature and how the run reached it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use mahabharatha_core::config::Isolation;
@@ -15,7 +16,7 @@ use mahabharatha_sys::git::short_branch;
 use super::estimate::{agents_table, comparison_table};
 use super::human_duration;
 use super::markdown::{block, code, inline, table};
-use super::text::{amount, count, feature_cost, few, gate_gist, headline, outcome, report_lines, worked};
+use super::text::{amount, count, feature_cost, few, gate_gist, has_or_have, headline, outcome, report_lines, worked};
 use super::timeline::timeline;
 
 /// Most lines quoted from the output of a failed attempt or gate.
@@ -73,6 +74,8 @@ pub struct Findings {
     pub gates: Vec<GateResult>,
     /// Whether the configuration has quality gates.
     pub has_gates: bool,
+    /// Completed tasks that have no verification.
+    pub unverified: usize,
     /// Every failed run of a gate, oldest first.
     pub failed_gates: Vec<FailedGate>,
     /// Commits that the run added to the base branch, one line each, newest first.
@@ -86,12 +89,12 @@ pub struct Findings {
 }
 
 pub fn render_completion(view: &RunView, findings: &Findings) -> String {
-    let Findings { gates, has_gates, failed_gates, commits, changes, criteria, estimate, agents } = findings;
+    let Findings { gates, failed_gates, commits, changes, criteria, estimate, agents, .. } = findings;
     let compared = estimate.as_ref().map(|(estimate, actual)| comparison_table(estimate, actual));
     let served = criteria.iter().map(|criterion| acceptance(view, criterion));
     let sections = [
         format!("# Completion: {}\n\n{}", view.feature, facts(view)),
-        format!("## Verification Checklist\n\n{}", checklist(view, gates, *has_gates)),
+        format!("## Verification Checklist\n\n{}", checklist(view, findings)),
         format!("## Acceptance Criteria\n\n{}", list(served, "None were given.")),
         format!("## Levels\n\n{}", levels(view)),
         format!("## Estimate\n\n{}", compared.as_deref().unwrap_or("There is none.\n")),
@@ -188,7 +191,8 @@ fn sandbox(isolation: Isolation) -> String {
 }
 
 /// Lists each item with its actual value. Ticks only what the data show.
-fn checklist(view: &RunView, gates: &[GateResult], has_gates: bool) -> String {
+fn checklist(view: &RunView, findings: &Findings) -> String {
+    let Findings { gates, has_gates, unverified, .. } = findings;
     let landed_on = code(short_branch(&view.landing_branch));
     let (total, completed, blocked) = (view.tasks.len(), of_status(view, "completed"), of_status(view, "blocked"));
     let merged = view.levels.iter().filter(|level| level.status == "merged").count();
@@ -197,6 +201,11 @@ fn checklist(view: &RunView, gates: &[GateResult], has_gates: bool) -> String {
     let is_merged = last.is_some_and(is_done);
     let of_gates = Tally::of(gates.iter().filter(|gate| !gate.is_verification()));
     let of_verifications = Tally::of(gates.iter().filter(|gate| gate.is_verification()));
+    let required = if of_gates.not_required.is_empty() { "" } else { "required " };
+    let without = match unverified {
+        0 => String::new(),
+        _ => format!("; {unverified} of {} {} none", count(completed, "task"), has_or_have(*unverified)),
+    };
     let of_last = || gates.iter().filter(|gate| last.is_some_and(|last| last.level == gate.level));
     let at_last = Tally::of(of_last());
     let clean = if at_last.counted > 0 && of_last().all(|gate| gate.clean) { ", in a clean checkout" } else { "" };
@@ -205,13 +214,13 @@ fn checklist(view: &RunView, gates: &[GateResult], has_gates: bool) -> String {
     [
         item(completed == total, "All tasks in `completed` status", format!("{completed} of {total}")),
         match has_gates {
-            true => item(of_gates.all_passed(), "All quality gates passed", of_gates.to_string()),
+            true => item(of_gates.all_passed(), &format!("All {required}quality gates passed"), of_gates.to_string()),
             false => "- Quality gates: none configured\n".to_string(),
         },
         item(
             of_verifications.all_passed(),
             "All verifications passed on the merged tree",
-            of_verifications.to_string(),
+            format!("{of_verifications}{without}"),
         ),
         item(
             merged == view.levels.len(),
@@ -232,42 +241,49 @@ fn checklist(view: &RunView, gates: &[GateResult], has_gates: bool) -> String {
     .concat()
 }
 
-/// Number of required gates that passed.
-struct Tally {
+/// Number of gates that passed.
+struct Tally<'a> {
     passed: usize,
+    /// How many passed or had to.
     counted: usize,
-    not_required: usize,
+    failed_unrequired: usize,
+    /// Names of those that failed and are not required.
+    not_required: BTreeSet<&'a str>,
 }
 
-impl Tally {
-    fn of<'a>(gates: impl Iterator<Item = &'a GateResult>) -> Tally {
-        let mut tally = Tally { passed: 0, counted: 0, not_required: 0 };
+impl<'a> Tally<'a> {
+    fn of(gates: impl Iterator<Item = &'a GateResult>) -> Tally<'a> {
+        let mut tally = Tally { passed: 0, counted: 0, failed_unrequired: 0, not_required: BTreeSet::new() };
         for gate in gates {
             match gate.status {
                 GateStatus::Passed => (tally.passed, tally.counted) = (tally.passed + 1, tally.counted + 1),
                 GateStatus::Failed | GateStatus::RedBefore => tally.counted += 1,
-                GateStatus::NotRequired => tally.not_required += 1,
+                GateStatus::NotRequired => {
+                    tally.failed_unrequired += 1;
+                    tally.not_required.insert(&gate.name);
+                }
             }
         }
         tally
     }
 
-    /// Returns `false` if no gate was run.
+    /// Returns `false` if no gate was run that had to pass.
     fn all_passed(&self) -> bool {
         self.counted > 0 && self.passed == self.counted
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for Tally<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.counted {
+        match self.counted + self.failed_unrequired {
             0 => f.write_str("none was run")?,
-            counted => write!(f, "{} of {counted}", self.passed)?,
+            all => write!(f, "{} of {all}", self.passed)?,
         }
-        match self.not_required {
-            0 => Ok(()),
-            failed => write!(f, ", and {failed} failed that {} not required", if failed == 1 { "is" } else { "are" }),
+        if self.not_required.is_empty() {
+            return Ok(());
         }
+        let names: Vec<String> = self.not_required.iter().map(|name| inline(name)).collect();
+        write!(f, ", {} failed and {} not required", few(&names), if names.len() == 1 { "is" } else { "are" })
     }
 }
 
@@ -410,8 +426,7 @@ mod tests {
             commits,
             changes,
             criteria,
-            estimate: None,
-            agents: Vec::new(),
+            ..Findings::default()
         };
         insta::assert_snapshot!(render_completion(&Story::eventful().view(), &findings));
     }
@@ -450,7 +465,9 @@ mod tests {
         gates[1].status = GateStatus::Passed;
         gates.push(gate(2, GateStatus::NotRequired));
         let not_required = render(&view, &gates);
-        assert!(not_required.contains("- [x] All quality gates passed (2 of 2, and 1 failed that is not required)"));
+        assert!(
+            not_required.contains("- [x] All required quality gates passed (2 of 3, test failed and is not required)")
+        );
         assert!(not_required.contains("| failed; it is not required |"), "{not_required}");
     }
 
@@ -461,7 +478,10 @@ mod tests {
         let text = render(&view, &[gate(2, GateStatus::Failed), verification.clone()]);
         assert!(text.contains("- [ ] All quality gates passed (0 of 1)\n"), "{text}");
         assert!(text.contains("- [x] All verifications passed on the merged tree (1 of 1)\n"), "{text}");
-        let text = render_completion(&view, &Findings { gates: vec![verification], ..Findings::default() });
+        let findings = Findings { gates: vec![verification], unverified: 2, ..Findings::default() };
+        let text = render_completion(&view, &findings);
+        let some = "- [x] All verifications passed on the merged tree (1 of 1; 2 of 3 tasks have none)\n";
+        assert!(text.contains(some), "{text}");
         assert!(text.contains("- Quality gates: none configured\n"), "{text}");
     }
 }

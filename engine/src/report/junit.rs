@@ -59,7 +59,7 @@ pub fn junit<'e>(
 
 fn verification(task: &TaskView, run: &Run) -> Case {
     let spec = run.graph().task(&task.id).map(|task| &task.spec);
-    let is_verified = spec.is_some_and(|spec| !spec.verification.command.trim().is_empty());
+    let is_verified = spec.is_some_and(|spec| !spec.verification.is_blank());
     let latest = task.attempts.last();
     let reason = || task.reason.clone().unwrap_or_else(|| task.status.to_owned());
     let result = match task.status {

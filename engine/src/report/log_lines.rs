@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use mahabharatha_core::config::Isolation;
 use mahabharatha_core::ids::{Attempt, Level, TaskId, Time};
-use mahabharatha_core::run::event::{Command, GateFailure, RequestId};
+use mahabharatha_core::run::event::{Command, GateFailure, Note, RequestId};
 use mahabharatha_core::run::{Breaker, Effect, EffectId, End, Event, LevelStatus, Pause, Phase, Run, TaskStatus};
 use mahabharatha_core::view::{RunView, merged_phrase};
 use mahabharatha_sys::git::short_branch;
@@ -35,6 +35,8 @@ pub enum Severity {
 pub struct LogLines {
     before: Glimpse,
     requests: BTreeSet<RequestId>,
+    /// Gates that have failed on the base since its check began, which was only reported.
+    reported: BTreeSet<String>,
 }
 
 /// The part of a run that is needed to see what an event changed.
@@ -95,7 +97,14 @@ impl Glimpse {
 impl LogLines {
     /// For a run that an earlier process has reported up to here.
     pub fn of(run: &Run) -> Self {
-        LogLines { before: Glimpse::of(run), requests: BTreeSet::new() }
+        LogLines { before: Glimpse::of(run), ..LogLines::default() }
+    }
+
+    /// Remembers of an event what a later line tells.
+    pub fn recall(&mut self, event: &Event) {
+        if let Event::Noted { level: None, note: Note::OnlyReported { failure } } = event {
+            self.reported.insert(failure.gate.clone());
+        }
     }
 
     /// Returns lines for what the event changed; `run` is the state after the event.
@@ -106,9 +115,12 @@ impl LogLines {
             self.before.awaited.clear();
             self.before.ended = false;
             self.before.pause = None;
+            self.reported.clear();
         }
+        self.recall(event);
         let after = Glimpse::of(run);
-        let mut telling = Telling { run, before: &self.before, after: &after, lines: Vec::new() };
+        let mut telling =
+            Telling { run, before: &self.before, after: &after, reported: &self.reported, lines: Vec::new() };
         match event {
             Event::Asked { request, command } => {
                 if self.requests.insert(request.clone()) {
@@ -137,6 +149,7 @@ struct Telling<'a> {
     run: &'a Run,
     before: &'a Glimpse,
     after: &'a Glimpse,
+    reported: &'a BTreeSet<String>,
     lines: Vec<Line>,
 }
 
@@ -164,7 +177,7 @@ impl Telling<'_> {
             Event::BaseChecked { red, .. } => self.base_checked(red),
             Event::JobEnded { task, attempt, report, .. } => self.job_ended(task, *attempt, report),
             Event::Staged { level, staging, commits, .. } => self.staged(*level, staging, commits.len()),
-            Event::GatesPassed { level, passed, .. } => self.gates_passed(*level, passed),
+            Event::GatesPassed { level, candidate, passed, .. } => self.gates_passed(*level, candidate, passed),
             Event::GateFailed { level, failure, .. } => self.gate_failed(*level, failure),
             Event::Blamed { level, task, why, .. } => self.blamed(*level, task.as_ref(), why),
             Event::Landed { level, commit, .. } => self.landed(*level, commit),
@@ -260,7 +273,11 @@ impl Telling<'_> {
             }
         }
         if red.is_empty() {
-            self.say(Severity::Info, format!("{base} passed its gates"));
+            let text = match self.gates().next() {
+                Some(_) => self.gates_phrase(&base, "", &self.reported.iter().map(String::as_str).collect()),
+                None => format!("merge.prepare succeeded on {base}"),
+            };
+            self.say(Severity::Info, text);
         }
     }
 

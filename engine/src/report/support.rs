@@ -39,6 +39,8 @@ pub fn id(text: &str) -> TaskId {
 }
 
 pub fn policy() -> Policy {
+    let mut accepted = Accepted::default();
+    accepted.set("quality_gates.test.command", "cargo test");
     Policy {
         workers: 2,
         max_attempts: 3,
@@ -52,7 +54,7 @@ pub fn policy() -> Policy {
         approval: false,
         clean_gates: CleanGates::Last,
         waits_for_limits: true,
-        accepted: Accepted::default(),
+        accepted,
         amend: Amend::Ask,
         isolation: Isolation::Off,
         schedule: Schedule::Levels,

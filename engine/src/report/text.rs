@@ -20,6 +20,10 @@ pub fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
+pub fn has_or_have(number: usize) -> &'static str {
+    if number == 1 { "has" } else { "have" }
+}
+
 /// Begins a text with a capital letter.
 pub fn sentence(text: &str) -> String {
     let mut rest = text.chars();

@@ -83,7 +83,9 @@ impl Follower<'_> {
             display.event(first);
             stream
         });
-        Ok(Follower { place, log_lines: LogLines::of(&run), run, journal, seen: records.len(), stream, display })
+        let mut log_lines = LogLines::of(&run);
+        records.iter().for_each(|record| log_lines.recall(&record.event));
+        Ok(Follower { place, log_lines, run, journal, seen: records.len(), stream, display })
     }
 
     /// Shows what the journal has gained.

@@ -11,7 +11,7 @@ use mahabharatha_core::view::RunView;
 use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::short_branch;
-use mahabharatha_sys::project::Place;
+use mahabharatha_sys::project::{Place, Project};
 use mahabharatha_sys::store::disk::lack_of_space;
 use mahabharatha_sys::store::journal::{Examined, Health, examine};
 use mahabharatha_sys::store::locks::FeatureLock;
@@ -23,7 +23,7 @@ use crate::report::debug::{
     Alive, BaseState, Findings, JournalState, KeptWork, LockState, LostWork, SessionState, TroubledTask, WorktreeState,
 };
 use crate::report::files;
-use crate::report::hypotheses::hypotheses;
+use crate::report::hypotheses::{bring_back, hypotheses};
 use crate::report::moments::moments;
 use crate::report::projection::projection;
 use crate::report::status::SavedWork;
@@ -69,7 +69,7 @@ pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Option<Findi
         projection: if holder.is_some() { "in use" } else { projection_state(place, run) },
         lack_of_space: [paths.dir(), &place.project.home(), &paths.worktrees()].into_iter().find_map(lack_of_space),
         workers: alive(paths.dir()),
-        base: run.map(|run| base_state(place, run)).transpose()?,
+        base: run.map(|run| base_state(&place.project, run)).transpose()?,
         worktrees: worktrees(place, run, view.as_ref())?,
         timeline: moments(examined.records.iter().map(|record| (record.at, &record.event)), task),
         wip: kept_work(place, task)?,
@@ -196,9 +196,21 @@ fn wrong_branch(place: &Place, worktree: &Path, branch: Option<&str>) -> Option<
     Some(format!("it is on {}, not on {}", short_branch(branch), short_branch(&expected)))
 }
 
+/// Says that the base branch no longer contains what a completed run merged into it, and what to do.
+pub fn merge_lost(project: &Project, run: &Run) -> Result<Option<(String, String)>> {
+    // The user merges a staging branch and removes it.
+    if run.ended() != Some(&End::Completed) || run.policy().onto_staging {
+        return Ok(None);
+    }
+    let BaseState { branch, problem, .. } = base_state(project, run)?;
+    let feature = run.feature().as_str();
+    let told = |problem| format!("{feature} was completed, but the branch {branch} does not fit the run: {problem}");
+    Ok(problem.map(|problem| (told(problem), bring_back(&branch, feature))))
+}
+
 /// Tells whether the branch that levels land on still contains what the run put there.
-fn base_state(place: &Place, run: &Run) -> Result<BaseState> {
-    let (git, name) = (place.project.git(), run.landing_branch());
+fn base_state(project: &Project, run: &Run) -> Result<BaseState> {
+    let (git, name) = (project.git(), run.landing_branch());
     let tip = git.resolve_ref(&name)?;
     let landed = run.levels().iter().rev().find_map(|level| match &level.status {
         LevelStatus::Merged { commit, .. } => Some((commit, format!("level {}", level.level))),

@@ -48,11 +48,11 @@ pub fn verify(
     log: &Log,
     committed: &Contents,
 ) -> Result<Verdict> {
-    let command = spec.task.verification.command.trim();
-    if command.is_empty() {
+    if spec.task.verification.is_blank() {
         log.info("verification", "there is no verification command");
         return Ok(Verdict::Passed(None));
     }
+    let command = spec.task.verification.command.trim();
     // Where git converts files, their bytes are not those of the commit.
     let are_plain = are_as_committed(spec, committed);
     let before = snapshot(spec);

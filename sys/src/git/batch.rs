@@ -129,7 +129,7 @@ fn lines(oids: &[Oid]) -> String {
     oids.iter().map(|oid| format!("{oid}\n")).collect()
 }
 
-fn oid(bytes: &[u8]) -> Option<Oid> {
+pub(super) fn oid(bytes: &[u8]) -> Option<Oid> {
     Oid::new(std::str::from_utf8(bytes).ok()?).ok()
 }
 

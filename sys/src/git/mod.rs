@@ -9,6 +9,7 @@ mod blobs;
 mod checkout;
 mod config;
 mod copy;
+mod damaged;
 mod discover;
 mod error;
 mod filters;

@@ -168,12 +168,12 @@ fn compared(output: &Output) -> Result<Vec<(Oid, Option<RepoPath>)>> {
     Ok(found)
 }
 
-fn lines(names: &BTreeSet<&Oid>) -> String {
+pub(super) fn lines(names: &BTreeSet<&Oid>) -> String {
     names.iter().map(|name| format!("{name}\n")).collect()
 }
 
 /// Returns the file of an object that is not in a pack.
-fn loose(objects: &Path, name: &Oid) -> PathBuf {
+pub(super) fn loose(objects: &Path, name: &Oid) -> PathBuf {
     let (dir, file) = name.as_str().split_at(2);
     objects.join(dir).join(file)
 }

@@ -48,6 +48,11 @@ impl FeaturePaths {
         self.dir.join("asked")
     }
 
+    /// Returns the directory for objects of the repository that could not be read.
+    pub fn damaged_objects(&self) -> PathBuf {
+        self.dir.join("damaged-objects")
+    }
+
     pub fn journal(&self) -> PathBuf {
         self.dir.join(journal::FILE_NAME)
     }

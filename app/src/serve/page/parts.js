@@ -85,6 +85,13 @@ function line(run, problem) {
     h("h3", icon(state), h("span.who", word), h("b.m", problem.what), h("q", problem.cause), held(problem),
       href ? h("a.btn", { href }, "Open") : problem.commands[0] ? h("button.btn", { type: "button", "data-copy": problem.commands[0] }, "Copy the command") : ""));
 }
+/** Says how many of a level's gates passed when they ran last; a level passes although a gate fails that is not required. */
+function gatesOf(run, level) {
+  const last = [...new Map(run.gates.filter((gate) => gate.at === String(level) && !gate.task).map((gate) => [gate.gate, gate])).values()];
+  const passed = last.filter((gate) => gate.status === "passed").length;
+  return !last.length ? "" : passed === last.length ? "Its gates passed. " : `${passed} of ${plural(last.length, "gate")} passed. `;
+}
+
 function card(run, problem, notes, actions, only) {
   const [state, word] = kindOf(problem), task = run.byId.get(problem.task), note = notes.get(noteKey(run, problem)) || "";
   const takesNote = problem.commands.some((command) => /"…"|^mahabharatha retry /.test(command)) && task;
@@ -99,7 +106,7 @@ function card(run, problem, notes, actions, only) {
       only ? "" : task ? h("a", { href: taskLink(run, task.id) }, h("b.m", task.id), " ", h("b", task.title)) : h("b", problem.what),
       h("span", task ? `level ${task.level}, attempt ${ofAttempts(run, task.attempt)}` : "", problem.since ? [task ? ", " : "", since(problem.since), " ago"] : ""),
       held(problem)),
-    h("div", h("blockquote", problem.kind === "approval" ? [run.gates.some((gate) => gate.at === String(problem.level)) ? "Its gates passed. " : "", only ? "It is merged when you approve it." : [h("a.under", { href: levelLink(run, problem.level) }, "Look at the diff"), ": it is merged when you approve it."]] : problem.cause !== problem.text && isOutput ? [problem.cause, text ? h("pre", { tabindex: "0" }, text) : ""] : problem.text),
+    h("div", h("blockquote", problem.kind === "approval" ? [gatesOf(run, problem.level), only ? "It is merged when you approve it." : [h("a.under", { href: levelLink(run, problem.level) }, "Look at the diff"), ": it is merged when you approve it."]] : problem.cause !== problem.text && isOutput ? [problem.cause, text ? h("pre", { tabindex: "0" }, text) : ""] : problem.text),
       task?.needs?.length ? h("ul.wants", task.needs.map((need) => h("li", h("code", need.path), need.why ? h("span.mu", ` ${need.why}`) : ""))) : ""),
     h("div",
       takesNote ? [h("label.vh", { for: id }, `Note for the next attempt of ${task.id}`),

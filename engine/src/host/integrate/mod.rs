@@ -2,6 +2,7 @@
 //!
 //! Called by the host. Every step must be idempotent: after a crash it finds what it did before or does the same again.
 
+mod adopt;
 mod blame;
 mod cancel;
 mod candidate;

@@ -44,7 +44,12 @@ impl Integration {
             let is_lost = |task: &&TaskCommit| lost.contains(&task.commit);
             let mut tasks: Vec<TaskId> = tasks.iter().filter(is_lost).map(|task| task.task.clone()).collect();
             tasks.dedup();
-            if tasks.is_empty() { Err(error) } else { Ok(Err(Obstacle::WorkLost { tasks })) }
+            if tasks.is_empty() {
+                return Err(error);
+            }
+            // A new attempt writes them again.
+            self.objects.set_aside_damaged(&lost, &self.paths.damaged_objects())?;
+            Ok(Err(Obstacle::WorkLost { tasks }))
         })
     }
 

@@ -494,7 +494,9 @@ impl Integration {
     fn add_staging_worktree(&self, path: &Path, at: &Oid) -> Result<()> {
         let branch = self.paths.staging_branch();
         let _lock = WorktreesLock::wait(&self.project.shared_dir())?;
-        if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
+        let has_files = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
+        let is_adopted = has_files && self.adopt_staging_worktree(path)?;
+        if has_files && !is_adopted {
             return Err(Error::new(
                 Kind::Failed,
                 format!("{} is not empty, and not a worktree of this repository", path.display()),
@@ -506,8 +508,10 @@ impl Integration {
             self.repository.update_refs(&[set], "")?;
         }
         crash::point(|| "add staging before");
-        let args = ["worktree", "add", "--quiet", "--no-checkout", "--force"].map(Path::new);
-        self.repository.run(args.into_iter().chain([path, Path::new(short_branch(&branch))]))?;
+        if !is_adopted {
+            let args = ["worktree", "add", "--quiet", "--no-checkout", "--force"].map(Path::new);
+            self.repository.run(args.into_iter().chain([path, Path::new(short_branch(&branch))]))?;
+        }
         if let Some(admin) = admin_dir(self.project.common_dir(), path) {
             // Git copies the patterns of a sparse checkout; gates see every file.
             let _ = fs::remove_file(admin.join("info/sparse-checkout"));

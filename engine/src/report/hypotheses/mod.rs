@@ -13,6 +13,7 @@ use mahabharatha_core::run::event::FailCause;
 use mahabharatha_core::view::AttemptView;
 use serde::Serialize;
 
+pub use self::state::bring_back;
 use super::debug::{Findings, TroubledTask};
 use super::text::{few, headline, outcome};
 

@@ -115,13 +115,17 @@ fn about_lock(findings: &Findings) -> Option<Hypothesis> {
     Some(Hypothesis::new("lock", cause, stop).shown_by(holder).next(next))
 }
 
+/// Returns what to do about a branch that lost what the run needs.
+pub fn bring_back(branch: &str, feature: &str) -> String {
+    format!("Bring back what it lost (`git reflog {}`), then `{}`.", shell_word(branch), run_again(feature))
+}
+
 /// Covers a base branch that lost what the run needs, which the run has not met yet.
 pub(super) fn about_base(findings: &Findings) -> Option<Hypothesis> {
     let base = findings.base.as_ref()?;
     let problem = base.problem.as_ref()?;
     let cause = format!("The branch {} does not fit the run: {problem}.", base.branch);
-    let branch = shell_word(&base.branch);
-    let next = format!("Bring back what it lost (`git reflog {branch}`), then `{}`.", run_again(&findings.feature));
+    let next = bring_back(&base.branch, &findings.feature);
     Some(Hypothesis::new("base_rewritten", cause, run_again(&findings.feature)).shown_by([problem.clone()]).next(next))
 }
 

@@ -1,13 +1,15 @@
 //! Log lines about levels: how they start, are staged, gated and merged.
 
+use std::collections::BTreeSet;
+
 use mahabharatha_core::ids::{Level, Oid, TaskId};
-use mahabharatha_core::run::event::{GateFailure, GatePass, Note, Obstacle};
+use mahabharatha_core::run::event::{Candidate, GateFailure, GatePass, Note, Obstacle};
 use mahabharatha_core::run::{Event, LevelState, LevelStatus, TaskState, TaskStatus};
 use mahabharatha_core::view::approval_command;
 use mahabharatha_sys::ui::one_line;
 
 use super::{Severity, Telling};
-use crate::report::text::{count, few, gate_gist, headline};
+use crate::report::text::{count, few, gate_gist, has_or_have, headline};
 
 impl Telling<'_> {
     /// Reports a level that the event started.
@@ -43,18 +45,72 @@ impl Telling<'_> {
         self.say(Severity::Info, text);
     }
 
-    pub(super) fn gates_passed(&mut self, level: Level, passed: &[GatePass]) {
+    pub(super) fn gates_passed(&mut self, level: Level, candidate: &Candidate, passed: &[GatePass]) {
         let clean = if passed.iter().any(|pass| pass.clean) { " in a clean checkout" } else { "" };
-        if self.run.policy().has_gates {
-            self.say(Severity::Info, format!("level {level} passed its gates{clean}"));
+        let of_level = format!("level {level}");
+        let has_passed = |command: &str| {
+            let is_of_gate = |pass: &&GatePass| pass.task.is_none() && pass.tree == candidate.tree;
+            self.run.passed_gates().filter(is_of_gate).any(|pass| pass.command == command)
+        };
+        // The level would not have passed if one of them was required.
+        let gates: Vec<(String, bool)> =
+            self.gates().map(|(name, command)| (name.to_owned(), has_passed(&command))).collect();
+        if !gates.is_empty() {
+            let failed: BTreeSet<&str> = gates.iter().filter(|gate| !gate.1).map(|gate| gate.0.as_str()).collect();
+            let text = self.gates_phrase(&of_level, clean, &failed);
+            self.say(Severity::Info, text);
         } else if !passed.is_empty() {
-            let text = format!("level {level}: every task passed its verification on the merged tree{clean}");
+            let text = format!("{of_level}: {}", self.verified_phrase(level, clean));
             self.say(Severity::Info, text);
         }
         if let Some((level, candidate)) = self.run.awaiting_approval() {
             let command = approval_command(self.run, level, candidate);
             self.say(Severity::Warn, format!("level {level} waits for your approval: `{command}`"));
         }
+    }
+
+    /// Returns the quality gates that the run has, with their commands.
+    pub(super) fn gates(&self) -> impl Iterator<Item = (&str, String)> {
+        self.run.policy().accepted.gates()
+    }
+
+    /// Says how many of the gates passed, and of the others why their failure is only reported.
+    pub(super) fn gates_phrase(&self, what: &str, clean: &str, failed: &BTreeSet<&str>) -> String {
+        if failed.is_empty() {
+            return format!("{what} passed its gates{clean}");
+        }
+        let all: BTreeSet<&str> = self.gates().map(|(name, _)| name).chain(failed.iter().copied()).collect();
+        let was_red = |name: &&str| self.run.red_gates().iter().any(|red| red.gate == *name);
+        let (red, others): (Vec<&str>, Vec<&str>) = failed.iter().copied().partition(was_red);
+        let listed = |names: &[&str]| few(&names.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let mut text = format!("{what}: {} of {} passed{clean}", all.len() - failed.len(), count(all.len(), "gate"));
+        if !others.is_empty() {
+            let are = if others.len() == 1 { "is" } else { "are" };
+            text.push_str(&format!(", {} failed and {are} not required", listed(&others)));
+        }
+        if !red.is_empty() {
+            let (were, base) = (if red.len() == 1 { "was" } else { "were" }, self.base_branch());
+            text.push_str(&format!(", {} failed and {were} red on {base} before", listed(&red)));
+        }
+        text
+    }
+
+    /// Says that every verification passed with the level, and which tasks have none.
+    fn verified_phrase(&self, level: Level, clean: &str) -> String {
+        let tasks = self.run.verified_with(level);
+        let is_unverified =
+            |id: &&TaskId| self.run.graph().task(id).is_some_and(|task| task.spec.verification.is_blank());
+        let unverified: Vec<String> = tasks.iter().filter(is_unverified).map(ToString::to_string).collect();
+        if unverified.is_empty() {
+            return format!("every task passed its verification on the merged tree{clean}");
+        }
+        let (passed, all, has) = (tasks.len() - unverified.len(), tasks.len(), has_or_have(unverified.len()));
+        let its = if passed == 1 { "its" } else { "their" };
+        format!(
+            "{passed} of {} passed {its} verification on the merged tree{clean}, {} {has} no verification",
+            count(all, "task"),
+            few(&unverified)
+        )
     }
 
     pub(super) fn noted(&mut self, level: Option<Level>, note: &Note) {

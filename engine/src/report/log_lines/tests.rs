@@ -1,5 +1,7 @@
 use mahabharatha_core::ids::{Level, Time, WorkerId};
-use mahabharatha_core::run::event::{Command, FailCause, GateFailure, Intent, JobEnd, JobReport, Obstacle};
+use mahabharatha_core::run::event::{
+    Accepted, Command, FailCause, GateFailure, Intent, JobEnd, JobReport, Note, Obstacle, Policy,
+};
 use mahabharatha_core::run::{Event, Run};
 use serde_json::json;
 
@@ -45,6 +47,49 @@ fn a_gate_that_fails_is_blamed_and_fixed() {
     story.starts("TASK-001").after(2.0).done("TASK-001").gates_pass(1);
     story.not_landed(1, Obstacle::BaseMoved).gates_pass(1).lands(1);
     insta::assert_snapshot!(story.told());
+}
+
+/// Returns what a run with one task told of the gates `test`, which passes, and `lint`, which fails and blocks nothing.
+fn told_of_gates(red_before: bool) -> String {
+    let mut policy = Policy { allow_red_base: true, ..policy() };
+    policy.accepted.set("quality_gates.lint.command", "cargo clippy");
+    let mut story = Story::of(policy, &[json!({"id": "TASK-001", "title": "Parse", "level": 1})]);
+    let reported = |level| Event::Noted { level, note: Note::OnlyReported { failure: failure("lint") } };
+    if red_before {
+        story.answers(|effect| Event::BaseChecked { effect, red: vec![failure("lint")] });
+    } else {
+        story.happens(reported(None)).base_is_green();
+    }
+    story.done("TASK-001").staged(1).happens(reported(Some(Level(1)))).gates_pass(1);
+    let told = story.told();
+    told.lines().filter(|line| line.contains("passed")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn gates_whose_failure_is_only_reported_are_not_counted_as_passed() {
+    insta::assert_snapshot!(told_of_gates(false), @r"
+    Info  main: 1 of 2 gates passed, lint failed and is not required
+    Info  level 1: 1 of 2 gates passed, lint failed and is not required
+    ");
+    insta::assert_snapshot!(told_of_gates(true), @"Info  level 1: 1 of 2 gates passed, lint failed and was red on main before");
+}
+
+#[test]
+fn tasks_without_a_verification_are_not_said_to_have_passed_it() {
+    let told = |command: &str| {
+        let policy = Policy { accepted: Accepted::default(), has_gates: false, ..policy() };
+        let task = |id: &str, command: &str| {
+            let file = format!("{id}.txt");
+            json!({"id": id, "title": id, "level": 1, "files": {"create": [file]}, "verification": {"command": command}})
+        };
+        let mut story = Story::of(policy, &[task("TASK-001", "true"), task("TASK-002", command)]);
+        story.happens(Event::Woke).done("TASK-001").done("TASK-002").staged(1).gates_pass(1);
+        story.lines.into_iter().map(|line| line.text).find(|text| text.contains("merged tree")).unwrap()
+    };
+    assert_eq!(told("true"), "level 1: every task passed its verification on the merged tree");
+    let one = "level 1: 1 of 2 tasks passed its verification on the merged tree, TASK-002 has no verification";
+    assert_eq!(told(" "), one);
+    assert_eq!(told("# nothing\n"), one);
 }
 
 #[test]
