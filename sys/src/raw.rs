@@ -54,10 +54,10 @@ pub fn leave_session_keyring() -> io::Result<()> {
 
 /// Returns the priority of this process for the disk.
 #[cfg(target_os = "linux")]
-pub fn disk_priority() -> i64 {
+pub fn disk_priority() -> libc::c_long {
     const OF_PROCESS: libc::c_int = 1;
     // SAFETY: takes two numbers; 0 is this process.
-    i64::from(unsafe { libc::syscall(libc::SYS_ioprio_get, OF_PROCESS, 0) })
+    unsafe { libc::syscall(libc::SYS_ioprio_get, OF_PROCESS, 0) }
 }
 
 /// Lets all threads allocate from two pools. By default there are eight for each core, and each keeps what was freed.
