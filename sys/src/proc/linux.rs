@@ -150,9 +150,13 @@ pub fn may_have_descendants() -> bool {
     !matches!(waitid(WaitId::All, options), Err(rustix::io::Errno::CHILD))
 }
 
-/// Returns the priority of this process for the disk.
+/// Returns the priority of this process for the disk; empty for the one that processes have by default, which the kernel
+/// shows in another way once a process has used the disk.
 pub fn disk_priority() -> String {
-    crate::raw::disk_priority().to_string()
+    /// Best effort, the level in the middle.
+    const DEFAULT: libc::c_long = 2 << 13 | 4;
+    let priority = crate::raw::disk_priority();
+    if [0, DEFAULT].contains(&priority) { String::new() } else { priority.to_string() }
 }
 
 /// Forbids other processes of this user to trace this one or read its memory.

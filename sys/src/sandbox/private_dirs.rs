@@ -59,8 +59,8 @@ pub(super) fn make_private(dir: &Path) -> Result<()> {
     fs::set_permissions(dir, Permissions::from_mode(MODE)).map_err(io("change the permissions of", dir))
 }
 
-/// Permissions that bubblewrap gives to the directories that it creates on the way to a mount point.
-const MOUNT_POINT_MODE: u32 = 0o755;
+/// Permissions that bubblewrap gives to mount points and to the directories that it creates on the way to them.
+const MOUNT_POINT_MODES: [u32; 2] = [0o755, 0o700];
 
 /// Everything in the private directories.
 #[derive(Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl Contents {
                 let is_part = place.as_os_str().is_empty();
                 // Bubblewrap creates those that are missing.
                 let leads_to_mount = || !is_part && mount_points.iter().any(|point| point.starts_with(&path));
-                let is_as_created = metadata.is_file() || metadata.mode() & 0o7777 == MOUNT_POINT_MODE;
+                let is_as_created = metadata.is_file() || MOUNT_POINT_MODES.contains(&(metadata.mode() & 0o7777));
                 if metadata.is_symlink() || !leads_to_mount() || !is_as_created {
                     found.insert(path, Fingerprint::new(&metadata));
                 }
