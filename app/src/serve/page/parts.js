@@ -85,11 +85,11 @@ function line(run, problem) {
     h("h3", icon(state), h("span.who", word), h("b.m", problem.what), h("q", problem.cause), held(problem),
       href ? h("a.btn", { href }, "Open") : problem.commands[0] ? h("button.btn", { type: "button", "data-copy": problem.commands[0] }, "Copy the command") : ""));
 }
-/** Says how many of a level's gates passed when they ran last; a level passes although a gate fails that is not required. */
+/** Says how many of a level's gates passed last. */
 function gatesOf(run, level) {
   const last = [...new Map(run.gates.filter((gate) => gate.at === String(level) && !gate.task).map((gate) => [gate.gate, gate])).values()];
   const passed = last.filter((gate) => gate.status === "passed").length;
-  return !last.length ? "" : passed === last.length ? "Its gates passed. " : `${passed} of ${plural(last.length, "gate")} passed. `;
+  return !last.length ? "" : passed === last.length ? "Its gates passed. " : `${passed} of ${last.length} gates passed. `;
 }
 
 function card(run, problem, notes, actions, only) {
