@@ -66,7 +66,9 @@ pub fn disk(output: &str) -> Option<&str> {
 
 /// Returns the command that goes on after what a hint says: changed settings have to be accepted.
 pub fn after(command: String, hint: &str) -> String {
-    let changes = ["to sandbox.", "to env.pass", "`worktrees.setup` in"].iter().any(|words| hint.contains(words));
+    let changes = ["to sandbox.", "sandbox.network", "to env.pass", "`worktrees.setup` in"]
+        .iter()
+        .any(|words| hint.contains(words));
     if changes { format!("{command} --accept-config") } else { command }
 }
 
