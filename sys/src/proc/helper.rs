@@ -145,7 +145,7 @@ mod tests {
             assert!(before.contains(part), "{before}");
         }
         let was = getrlimit(Resource::Core);
-        setrlimit(Resource::Core, Rlimit { current: Some(4096), ..was.clone() }).unwrap();
+        setrlimit(Resource::Core, Rlimit { current: Some(4096), ..was }).unwrap();
         let changed = own_standing().unwrap();
         setrlimit(Resource::Core, was).unwrap();
         assert_ne!(changed, before);

@@ -87,6 +87,14 @@ impl Check {
         GateFailure { gate, command, output, cause, denied, staging: staging.clone(), task, clean: false }
     }
 
+    /// Says how the command ended.
+    fn end(&self, ended: &Ended) -> String {
+        match ended.timed_out {
+            true => format!("ended after {} s, which is its time limit", self.timeout.as_secs_f64()),
+            false => ended.status.to_string(),
+        }
+    }
+
     pub fn pass(&self, tree: &Oid, clean: bool) -> GatePass {
         GatePass { command: self.command.clone(), tree: tree.clone(), task: self.task.clone(), clean }
     }
@@ -172,7 +180,9 @@ impl Integration {
             return Ok(Ran::Passed);
         }
         let output = shown_output(&ended, &check.sarif, findings.as_ref(), &self.redactor);
-        Ok(Ran::Failed(self.explain(worktree, &sandbox, at, check, &ended, output)))
+        let output = format!("{output}\n[{}]", check.end(&ended));
+        let places = self.places(worktree, sandbox.workdir());
+        Ok(Ran::Failed(self.explain(&places, &sandbox, at, check, output)))
     }
 
     fn command(&self, check: &Check, workdir: &Path) -> Cmd {
@@ -188,17 +198,15 @@ impl Integration {
         }
     }
 
-    /// Says how the command ended, and what its output shows of the reason.
+    /// Says what the output shows of the reason for a failure.
     fn explain(
         &self,
-        worktree: &StagingWorktree,
+        places: &Places<'_>,
         sandbox: &StagingSandbox,
         at: &impl Display,
         check: &Check,
-        ended: &Ended,
         output: String,
     ) -> Failed {
-        let places = self.places(worktree, sandbox.workdir());
         // A preparation always has the network.
         let failed_offline = || offline::cause(&self.confinement, &output).filter(|_| !check.is_preparation());
         let denial = sandbox.denial(&output).or_else(failed_offline);
@@ -211,11 +219,7 @@ impl Integration {
         };
         // Gates usually pass on the base in the user's checkout, so the worktree's path is a plausible cause.
         let likely_cause = cause.or_else(|| places.unusual_path(&output).filter(|_| at.to_string() == BASE));
-        let how = match ended.timed_out {
-            true => format!("ended after {} s, which is its time limit", check.timeout.as_secs_f64()),
-            false => ended.status.to_string(),
-        };
-        Failed { output: format!("{output}\n[{how}]"), likely_cause, denied }
+        Failed { output, likely_cause, denied }
     }
 
     fn places<'a>(&'a self, worktree: &'a StagingWorktree, workdir: &'a Path) -> Places<'a> {

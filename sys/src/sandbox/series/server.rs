@@ -4,12 +4,12 @@
 //! as ended when every process inside has ended. Once one has left something, the server takes no further program.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -122,14 +122,26 @@ fn list(
     Ok(())
 }
 
-/// Returns the place of a file system in memory to which programs can write, from a line of `mountinfo`. One with a space in
-/// it, of which there is none in a series, would not be found and keep the server from starting.
+/// Returns the place of a file system in memory to which programs can write, from a line of `mountinfo`.
 fn writable_in_memory(line: &[u8]) -> Option<PathBuf> {
     let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
     let kind = fields.iter().position(|field| *field == b"-").and_then(|dash| fields.get(dash + 1))?;
     let is_writable = fields.get(5)?.split(|byte| *byte == b',').any(|option| option == b"rw");
     let is_in_memory = IN_MEMORY.iter().any(|name| name.as_bytes() == *kind);
-    (is_writable && is_in_memory).then(|| Path::new(OsStr::from_bytes(fields[4])).to_owned())
+    (is_writable && is_in_memory).then(|| unescaped(fields[4]))
+}
+
+/// Returns the path that the kernel wrote with spaces and the like as `\040`.
+fn unescaped(text: &[u8]) -> PathBuf {
+    let mut path = Vec::new();
+    let mut rest = text;
+    while let Some((first, more)) = rest.split_first() {
+        let digits = more.get(..3).filter(|_| *first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        path.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &more[3..] } else { more };
+    }
+    OsString::from_vec(path).into()
 }
 
 #[cfg(test)]
@@ -139,11 +151,11 @@ mod tests {
     #[test]
     fn only_writable_file_systems_in_memory_are_looked_at() {
         let place = |options: &str, kind: &str| {
-            writable_in_memory(format!("36 35 0:34 / /a {options} shared:1 - {kind} none rw").as_bytes())
+            writable_in_memory(format!("36 35 0:34 / /a\\040b {options} shared:1 - {kind} none rw").as_bytes())
         };
-        assert_eq!(place("rw,nosuid", "tmpfs"), Some("/a".into()));
-        assert_eq!(place("rw,nosuid", "mqueue"), Some("/a".into()));
-        assert_eq!(place("rw,nosuid", "devpts"), Some("/a".into()));
+        assert_eq!(place("rw,nosuid", "tmpfs"), Some("/a b".into()));
+        assert_eq!(place("rw,nosuid", "mqueue"), Some("/a b".into()));
+        assert_eq!(place("rw,nosuid", "devpts"), Some("/a b".into()));
         assert_eq!(place("ro,nosuid", "tmpfs"), None);
         assert_eq!(place("rw,nosuid", "ext4"), None);
         assert_eq!(writable_in_memory(b""), None);

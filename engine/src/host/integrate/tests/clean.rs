@@ -194,6 +194,7 @@ fn a_clean_checkout_has_its_files_as_its_own_attributes_make_them() {
     let lab = Lab::new();
     let mut integration = lab.integration();
     let (base, _) = with_leftovers(&lab, &integration);
+    integration.owners.insert(task("B"), owns(".gitattributes"));
     let commits =
         [lab.writes("A", &base, "a.txt", "done\n"), lab.writes("B", &base, ".gitattributes", "*.txt text eol=crlf\n")];
     let (staging, _) = integration.staged(&base, &commits);
