@@ -27,6 +27,9 @@ const IPC: [&str; 3] = ["/proc/sysvipc/shm", "/proc/sysvipc/sem", "/proc/sysvipc
 /// File systems in memory to which programs can write. Those on disk are compared from outside.
 const IN_MEMORY: [&str; 3] = ["tmpfs", "mqueue", "devpts"];
 
+/// How often what is left is ended, at most.
+const MAX_ROUNDS: u32 = 20;
+
 /// Serves until the other end of standard input is closed, or a program has left something.
 pub fn serve() -> io::Result<()> {
     proc::refuse_tracing()?;
@@ -70,8 +73,9 @@ fn run(client: &UnixStream, streams: [OwnedFd; 3]) -> io::Result<i32> {
             proc::end_descendants(Duration::ZERO);
         });
         let code = program.run(streams);
-        // The kernel's word, not that of a listing: everything inside is below this process.
-        let all_ended = proc::end_descendants(Duration::ZERO) && !proc::has_children();
+        // The kernel's word, not that of a listing: everything inside is below this process. What has just lost its parent
+        // may become our child after it has ended.
+        let all_ended = (0..MAX_ROUNDS).any(|_| proc::end_descendants(Duration::ZERO) && !proc::has_children());
         client.shutdown(Shutdown::Read)?;
         if all_ended { code } else { Err(io::Error::other("processes that cannot be ended are left")) }
     })
