@@ -6,7 +6,7 @@ use super::Redactor;
 pub const ALLOW_COMMENT: &str = "mahabharatha:allow-secret";
 /// Minimum number of letters in a reason.
 const MIN_REASON_LETTERS: usize = 6;
-/// Most blank lines above a finding beyond which a misplaced comment is looked for.
+/// How many blank lines may lie between a finding and a comment above it that is reported as misplaced.
 const MAX_BLANK_LINES: usize = 5;
 
 /// Tells whether a text says enough to count as a reason.

@@ -127,12 +127,20 @@ fn without_escapes(line: &str) -> Cow<'_, str> {
         return Cow::Borrowed(line);
     }
     let (mut plain, mut rest) = (String::with_capacity(line.len()), line);
-    while let Some((at, escape)) = ESCAPES.iter().filter_map(|escape| Some((rest.find(escape)?, *escape))).min() {
-        plain.push_str(&rest[..at]);
-        rest = &rest[at + escape.len()..];
-        let end = rest.find(|c: char| !(c.is_ascii_digit() || ";:?<=>".contains(c)));
-        // The last character says what the escape does.
-        rest = end.map_or("", |end| &rest[end + rest[end..].chars().next().map_or(0, char::len_utf8)..]);
+    while let Some(at) = rest.find(['\x1b', '\\']) {
+        let (before, found) = rest.split_at(at);
+        plain.push_str(before);
+        rest = if let Some(escape) = ESCAPES.iter().find(|escape| found.starts_with(**escape)) {
+            let numbers =
+                found[escape.len()..].trim_start_matches(|c: char| c.is_ascii_digit() || ";:?<=>".contains(c));
+            // The last character says what the escape does.
+            let mut after = numbers.chars();
+            after.next();
+            after.as_str()
+        } else {
+            plain.push_str(&found[..1]);
+            &found[1..]
+        };
     }
     plain.push_str(rest);
     Cow::Owned(plain)
@@ -202,6 +210,7 @@ mod tests {
             assert!(!text.contains(rest), "{text}");
         }
         assert_eq!(redacted("\x1b[32mok\x1b[0m"), "\x1b[32mok\x1b[0m");
+        assert_eq!(without_escapes("a\\b\x1b[1;2mc\x1bd\\u001b[Ké\x1b[ü\x1b["), "a\\bc\x1bdé");
         assert_eq!(redacted("postgres://app:s3cr3tPw9@db/x"), "postgres://app:[redacted: database-url]@db/x");
     }
 

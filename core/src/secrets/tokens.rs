@@ -139,14 +139,11 @@ pub fn find(line: &str) -> Vec<Hit<'_>> {
     let mut hits = Vec::new();
     let mut previous = ' ';
     for (at, c) in line.char_indices() {
-        let begins = if is_word(previous) {
-            c.is_ascii() && BEGINS_FORMAT[c as usize] && is_after_escape(&line[..at])
-        } else {
-            true
-        };
-        if begins && c.is_ascii_alphanumeric() {
+        if c.is_ascii_alphanumeric() && is_word(previous) && BEGINS_FORMAT[c as usize] && is_after_escape(&line[..at]) {
+            previous = ' ';
+        }
+        if !is_word(previous) && c.is_ascii_alphanumeric() {
             let rest = &line[at..];
-            let previous = if is_word(previous) { ' ' } else { previous };
             if BEGINS_FORMAT[c as usize] {
                 hits.extend(FORMATS.iter().filter_map(|format| of_format(format, previous, rest)));
             }

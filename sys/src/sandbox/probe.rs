@@ -78,7 +78,7 @@ pub fn choose(mode: SandboxMode) -> Result<Isolation> {
     }
 }
 
-/// Returns the error where nobody knows whether a sandbox works: a run must not do without one for that reason.
+/// Returns the error for a sandbox that could not be tried. A run must not go on without one for that reason.
 fn unknown(isolation: Isolation, error: &Error) -> Error {
     let kind = if error.kind() == Kind::OutOfSpace { Kind::OutOfSpace } else { Kind::Preflight };
     Error::new(kind, format!("cannot find out whether {isolation} works here: {}", error.message())).hint(

@@ -1,7 +1,7 @@
 //! Seccomp: system calls that neither bubblewrap nor Landlock keeps from reaching outside.
 //!
-//! The user's keyrings belong to no namespace, so keys are out of reach for every program. A lease on a file that a program
-//! may only read would hold up whoever opens it to write, outside too, so there are none. Under Landlock, which has no
+//! The user's keyrings belong to no namespace, so no program may use keys. No program may take a lease on a file either: with
+//! one on a file that it can only read, it would make programs outside wait. Under Landlock, which has no
 //! process namespace, programs change limits, priority and scheduling only of themselves and their process group.
 
 use std::io;

@@ -264,7 +264,7 @@ impl<'a> StagingWorktree<'a> {
         self.save_user_changes()?;
         self.integration.known.restore(&self.index)?;
         if self.attributes_differ(tree)? {
-            // Without an index git writes all files anew; otherwise unchanged ones stay as other attributes made them.
+            // Git rewrites only files whose content differs, unless it has no index.
             tree::remove_file(&self.index)?;
         }
         self.git.run(["read-tree", "--reset", "-u", tree.as_str()])?;
